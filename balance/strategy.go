@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package balance
+
+import (
+	"context"
+	"errors"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// ErrNoCandidates is returned by a Strategy that was given nothing to choose from.
+var ErrNoCandidates = errors.New("balance: no candidates")
+
+// Strategy picks the server that one client connects to. It runs on every connect and reconnect.
+//
+// The candidates are eligible already: they have one priority in common, and excluded and penalised endpoints are not
+// among them. Select returns ErrNoCandidates at once when there are none, and returns at the latest when ctx is done.
+// A Strategy belongs to one client and is called by one goroutine at a time, unless it says otherwise; it must not
+// keep or change the candidates.
+type Strategy interface {
+	Select(ctx context.Context, candidates []discover.Endpoint) (Selection, error)
+}
+
+// Selection is what a Strategy picked and what it knew when it did.
+type Selection struct {
+	// Endpoint is the pick: one of the candidates, with Addrs narrowed to the address its probe connected on where
+	// there was a probe that connected.
+	Endpoint discover.Endpoint
+	// Observations are the answers of the probes, in the order of the candidates; nil when nothing was probed.
+	Observations []Observation
+	// Reservation is what the winner was asked to keep for this client; zero when nothing was reserved.
+	Reservation Reservation
+	// Waited says that Select spent its random wait, so that a reconnecting client does not wait a second time.
+	Waited bool
+}
+
+// Observation is what the probe of one candidate brought.
+type Observation struct {
+	Endpoint discover.Endpoint
+	// Count is the answer; meaningless when Err is set.
+	Count Count
+	// Err says why there is no count: the candidate then ranked as maximally loaded.
+	Err error
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package discover
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// Endpoint is one server that a client may connect to. Its zero value names no server.
+//
+// Host and Port are what the source of the endpoint said and what TLS checks the certificate against. Addrs are the
+// addresses behind them where the source knows them; when it is empty the name is looked up when the endpoint is
+// dialled. A selection that probed narrows Addrs to the one address its probe connected on, so that everything an
+// attempt does reaches the same server.
+//
+// An Endpoint is a value: copies may be used concurrently as long as nobody writes to the shared Addrs.
+type Endpoint struct {
+	// Host is a DNS name without a final dot, an IPv4 address, or an IPv6 address without brackets.
+	Host string
+	// Port is the TCP port, 1 to 65535.
+	Port uint16
+	// Addrs are the known addresses of Host, in the order in which they should be tried; empty means not looked up.
+	Addrs []netip.AddrPort
+	// Priority orders endpoints as RFC 2782 does: endpoints of a higher number are tried only when all of the lower
+	// numbers have failed.
+	Priority uint16
+	// Weight is the relative capacity inside a priority (RFC 2782). Equal or all-zero weights mean equal servers.
+	Weight uint16
+}
+
+// Addr returns "host:port", with an IPv6 host in brackets. It identifies the endpoint: two endpoints with the same
+// Addr are the same server.
+func (e Endpoint) Addr() string {
+	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+}
+
+// String returns the same as Addr.
+func (e Endpoint) String() string { return e.Addr() }
+
+// Resolver finds the endpoints of a target.
+//
+// Resolve looks them up now. It returns at the latest when ctx is done. It may return endpoints together with a
+// *PartialError: the endpoints serve, and the error says what was left out. Implementations are safe for concurrent
+// use.
+type Resolver interface {
+	Resolve(ctx context.Context) ([]Endpoint, error)
+}
