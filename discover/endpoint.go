@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -30,6 +31,9 @@ type Endpoint struct {
 	Priority uint16
 	// Weight is the relative capacity inside a priority (RFC 2782). Equal or all-zero weights mean equal servers.
 	Weight uint16
+	// Absolute says that Host is a whole name: its addresses are looked up without the search list of the system, as
+	// RFC 2782 wants it for SRV targets. Whoever looks Host up asks for LookupName, which heeds this.
+	Absolute bool
 }
 
 // Addr returns "host:port", with an IPv6 host in brackets. It identifies the endpoint: two endpoints with the same
@@ -38,14 +42,38 @@ func (e Endpoint) Addr() string {
 	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 }
 
+// LookupName returns the name to ask a resolver for: Host, with a final dot when it is an absolute DNS name. TLS,
+// authorities and people are given Host instead.
+func (e Endpoint) LookupName() string {
+	if !e.Absolute || e.Host == "" || isAddress(e.Host) {
+		return e.Host
+	}
+	return e.Host + "."
+}
+
 // String returns the same as Addr.
 func (e Endpoint) String() string { return e.Addr() }
 
 // Resolver finds the endpoints of a target.
 //
-// Resolve looks them up now. It returns at the latest when ctx is done. It may return endpoints together with a
-// *PartialError: the endpoints serve, and the error says what was left out. Implementations are safe for concurrent
-// use.
+// Resolve looks them up now. It returns at the latest when ctx is done. Endpoints that it returns may be used, also when
+// an error comes with them: a *PartialError says what was left out, a *StaleError that the endpoints are those of an
+// earlier lookup. Without an error there is at least one endpoint. The caller owns what it is given. Implementations
+// are safe for concurrent use.
 type Resolver interface {
 	Resolve(ctx context.Context) ([]Endpoint, error)
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// cloneEndpoints copies the addresses too, so that a caller may change what it was given.
+func cloneEndpoints(endpoints []Endpoint) []Endpoint {
+	clone := slices.Clone(endpoints)
+	for i := range clone {
+		clone[i].Addrs = slices.Clone(clone[i].Addrs)
+	}
+	return clone
 }

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+// Package discover finds the servers of a target: as written, or from the SRV records of a name.
+//
+// Every source is a [Resolver]. A resolver is asked afresh on every connect; it keeps nothing, unless it is wrapped by
+// [LastGood], which remembers the last set that served.
+//
+//	resolver, err := discover.SRV(discover.SRVConfig{Name: "prod.example", NameServer: "10.0.0.53"})
+//	if err != nil {
+//		return err
+//	}
+//	resolver = discover.LastGood(resolver)
+//	endpoints, err := resolver.Resolve(ctx)
+//	for _, endpoint := range endpoints {
+//		fmt.Println(endpoint, endpoint.Priority, endpoint.Weight)
+//	}
+//	if len(endpoints) == 0 {
+//		return err
+//	}
+//
+// # Configuration
+//
+// [Static] takes the endpoints themselves. [SRV] takes an [SRVConfig]: the name, and a name server when the ones of the
+// system shall not be asked. Limits are fixed: a lookup takes 5 s at most, of which the addresses of the targets get 2 s.
+// [SystemResolver] is the resolver of addresses for everything that dials.
+//
+// # Errors
+//
+// A lookup that finds no endpoint returns a *[LookupError]. It names the query and the name server that was asked, and
+// matches exactly one of [ErrNoSuchName], [ErrNoRecords], [ErrServerFailed] and [ErrTimeout], told by the reply code.
+// One that the caller cancelled matches [context.Canceled] and none of the four. Endpoints may come together with a
+// *[PartialError] or a *[StaleError]: they may be used all the same.
+//
+// # Concurrency
+//
+// Every resolver here may be used by several goroutines at once. None starts a goroutine that outlives the call.
+//
+// # Specification
+//
+// RFC 1035 (messages), RFC 2782 (SRV), RFC 5452 (which replies to believe), RFC 6891 (EDNS), RFC 7766 (TCP).
+package discover

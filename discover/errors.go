@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package discover
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The four ways in which a lookup fails. A *LookupError matches one of them at most.
+var (
+	// ErrNoSuchName says that the name does not exist: the reply code was NXDOMAIN.
+	ErrNoSuchName = errors.New("no such name")
+	// ErrNoRecords says that the name exists but that no SRV record of it names a server: there is none, or all were
+	// left out because they say "not here" or are malformed.
+	ErrNoRecords = errors.New("name without SRV records")
+	// ErrServerFailed says that the name server did not answer the question: it replied SERVFAIL, REFUSED, FORMERR,
+	// NOTIMP or another code of failure, referred to other servers, sent garbage, or could not be reached.
+	ErrServerFailed = errors.New("name server failed")
+	// ErrTimeout says that no answer came in time.
+	ErrTimeout = errors.New("timed out")
+)
+
+// LookupError says why a lookup found no endpoints. It is made by resolvers and only read by others.
+type LookupError struct {
+	// Name is the name asked for, without its final dot, such as "_chronicle._tcp.prod.example".
+	Name string
+	// Server is the name server whose reply, or silence, decided; "host:port", empty when none was asked.
+	Server string
+	// Asked are all name servers that were asked, in order, each once.
+	Asked []string
+	// Kind is ErrNoSuchName, ErrNoRecords, ErrServerFailed or ErrTimeout; nil when the caller cancelled the lookup.
+	Kind error
+	// Code is the reply code, such as "NXDOMAIN" or "SERVFAIL"; empty without a reply.
+	Code string
+	// Err is the cause, where there is more to say than Kind and Code do: context.Canceled, or
+	// context.DeadlineExceeded for the caller's deadline, the error of the socket, a *PartialError. May be nil.
+	Err error
+}
+
+// Error names the query and the name server, and says what to do where that helps.
+func (e *LookupError) Error() string {
+	var b strings.Builder
+	b.WriteString("look up SRV records")
+	if e.Name != "" {
+		b.WriteString(" of " + e.Name)
+	}
+	if e.Server != "" {
+		b.WriteString(" at name server " + e.Server)
+	}
+	b.WriteString(": ")
+	switch {
+	case e.Kind != nil && e.Err != nil:
+		fmt.Fprintf(&b, "%v: %v", e.Kind, e.Err)
+	case e.Kind != nil:
+		b.WriteString(e.Kind.Error())
+	default:
+		fmt.Fprintf(&b, "%v", e.Err)
+	}
+	if e.Code != "" && e.Code != codeNoError {
+		b.WriteString(" (" + e.Code + ")")
+	}
+	if hint := e.hint(); hint != "" {
+		b.WriteString("; " + hint)
+	}
+	if len(e.Asked) > 1 {
+		b.WriteString("; asked in all: " + strings.Join(e.Asked, ", "))
+	}
+	return b.String()
+}
+
+func (e *LookupError) hint() string {
+	switch {
+	case errors.Is(e.Kind, ErrNoSuchName):
+		return "check the name, or add the records to its zone"
+	case errors.Is(e.Kind, ErrNoRecords) && e.Err == nil && e.Name != "":
+		return "add SRV records for the servers to its zone"
+	case errors.Is(e.Kind, ErrServerFailed) && e.Code == "REFUSED":
+		return "the server does not answer for this name, ask another one"
+	case errors.Is(e.Kind, ErrServerFailed) && e.Code == "":
+		return "check that a DNS server listens there on UDP and TCP"
+	case errors.Is(e.Kind, ErrTimeout) && e.Server != "":
+		return "check that the server can be reached over UDP and TCP"
+	default:
+		return ""
+	}
+}
+
+// Unwrap returns Kind and Err, as far as they are set.
+func (e *LookupError) Unwrap() []error {
+	errs := make([]error, 0, 2)
+	for _, err := range [...]error{e.Kind, e.Err} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// Timeout says whether no answer came in time; it is part of net.Error.
+func (e *LookupError) Timeout() bool { return errors.Is(e.Kind, ErrTimeout) }
+
+// maxFaults bounds what a PartialError holds: an answer of 64 KiB has room for thousands of bad records.
+const maxFaults = 16
+
+// PartialError says that some records of an answer were malformed and left out. The endpoints beside it serve.
+type PartialError struct {
+	// Name is the name asked for, without its final dot.
+	Name string
+	// Server is the name server that gave the answer.
+	Server string
+	// Dropped is how many records were left out.
+	Dropped int
+	// Faults say what is wrong, each with the position of its record in the answer; the first 16.
+	Faults []error
+}
+
+// Error names the query, the name server and the first faults.
+func (e *PartialError) Error() string {
+	const shown = 3
+	var b strings.Builder
+	fmt.Fprintf(&b, "SRV records of %s at name server %s: %d malformed and left out", e.Name, e.Server, e.Dropped)
+	for i, fault := range e.Faults[:min(shown, len(e.Faults))] {
+		b.WriteString([...]string{": ", ", ", ", "}[i])
+		b.WriteString(fault.Error())
+	}
+	if e.Dropped > shown {
+		b.WriteString(", and more")
+	}
+	return b.String()
+}
+
+// StaleError says that a lookup failed and that the endpoints beside it are those of an earlier one.
+type StaleError struct {
+	// Cause is the failure of this lookup.
+	Cause error
+	// At is when the lookup that found the endpoints began.
+	At time.Time
+}
+
+// Error says that old endpoints are used and why.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("using the endpoints found at %s: %v", e.At.UTC().Format(time.RFC3339), e.Cause)
+}
+
+// Unwrap returns Cause.
+func (e *StaleError) Unwrap() error { return e.Cause }
