@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+// Package evenkeeltest runs the surroundings of a client on the loopback interface, for tests and demonstrations.
+//
+// [DNS] is a real name server whose records and faults can be changed while it runs:
+//
+//	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+//	dns.SetSRV("_chronicle._tcp.cluster.test", evenkeeltest.SRV{Target: "node1.cluster.test", Port: 35000})
+//	dns.SetAddrs("node1.cluster.test", netip.MustParseAddr("127.0.0.1"))
+//	conn, err := evenkeel.Dial(ctx, "chronicle+srv://cluster.test/?srvNameServer="+dns.Addr())
+//
+// # Configuration
+//
+// Zero values of the configurations mean the usual: IPv4 loopback and a free port. A test uses the Start functions,
+// which end what they started together with the test; a program uses the New functions and Close.
+//
+// # Errors
+//
+// The New functions return what keeps a server from listening, the Start functions end the test instead.
+//
+// # Concurrency
+//
+// All methods may be called by several goroutines at once. Close ends and waits for everything that was started.
+//
+// # Specification
+//
+// RFC 1035 (DNS), RFC 2782 (SRV), RFC 6891 (EDNS), RFC 7766 (TCP).
+package evenkeeltest
