@@ -141,14 +141,14 @@ func parsePort(s string) (uint16, *ParseError) {
 	port := 0
 	for i := range len(s) {
 		if !isDigit(s[i]) {
-			return 0, fault(CodePort, PartPort, "port that is not a number", hintPort).at(i)
+			return 0, fault(CodePort, PartPort, "not a number", hintPort).at(i)
 		}
 		if port = 10*port + int(s[i]-'0'); port > 65535 {
-			return 0, fault(CodePort, PartPort, "port above 65535", hintPort)
+			return 0, fault(CodePort, PartPort, "above 65535", hintPort)
 		}
 	}
 	if port == 0 {
-		return 0, fault(CodePort, PartPort, "port 0", hintPort)
+		return 0, fault(CodePort, PartPort, "zero", hintPort)
 	}
 	return uint16(port), nil
 }
@@ -262,7 +262,7 @@ func checkSRVName(name string) *ParseError {
 }
 
 func hostMissing() *ParseError {
-	return fault(CodeHostMissing, PartHost, "host is missing", "as in chronicle://localhost:35000")
+	return fault(CodeHostMissing, PartHost, "missing", "as in chronicle://localhost:35000")
 }
 
 func srvList() *ParseError {
@@ -270,5 +270,5 @@ func srvList() *ParseError {
 }
 
 func srvPort() *ParseError {
-	return fault(CodeSRVPort, PartPort, "port with chronicle+srv", "the ports are in the SRV records")
+	return fault(CodeSRVPort, PartPort, "not allowed with chronicle+srv", "the ports are in the SRV records")
 }

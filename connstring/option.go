@@ -133,7 +133,8 @@ func setLoadBalancer(c *ConnString, value string) *ParseError {
 func setNameServer(c *ConnString, value string) *ParseError {
 	h, e := parseHostPort(value, "%")
 	if e != nil {
-		return badValue(e.Reason, e.Hint)
+		return badValue("bad "+string(e.Part)+": "+e.Reason,
+			"write host or host:port, with an IPv6 address in brackets")
 	}
 	if h.Port == 0 {
 		h.Port = DefaultNameServerPort

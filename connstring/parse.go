@@ -37,7 +37,7 @@ type parser struct {
 
 func (p *parser) run() *ParseError {
 	if len(p.in) > MaxLength {
-		return tooLong()
+		return tooLong().at(MaxLength)
 	}
 	start, e := p.scheme()
 	if e != nil {
@@ -75,7 +75,7 @@ func (p *parser) scheme() (int, *ParseError) {
 			return len(known), nil
 		}
 	}
-	return 0, fault(CodeScheme, PartScheme, "scheme is missing or not known", "begin with chronicle:// or chronicle+srv://")
+	return 0, fault(CodeScheme, PartScheme, "missing or not known", "begin with chronicle:// or chronicle+srv://")
 }
 
 // authority reads the credentials and the hosts between two offsets.
@@ -181,7 +181,9 @@ func (p *parser) options(from int) *ParseError {
 		if pair != "" {
 			index++
 			if e := p.option(pair, from); e != nil {
-				e.Index = index
+				if e.Part == PartOption {
+					e.Index = index
+				}
 				return e
 			}
 		}
@@ -241,7 +243,7 @@ func (p *parser) unknownOption(name string, from int) *ParseError {
 	} else if strings.IndexByte(p.in[from:], '@') >= 0 {
 		return unescaped("an @ follows an option that is not known").at(from)
 	}
-	return fault(CodeOptionUnknown, PartOption, "option is not known", hint).at(from)
+	return fault(CodeOptionUnknown, PartOption, "not known", hint).at(from)
 }
 
 // together checks the parts against each other. The error points at the option it names.

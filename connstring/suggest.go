@@ -9,7 +9,7 @@ import "strings"
 const longestGuess = 32
 
 // closestOption returns the name of the known option that an unknown name was most likely meant to be, or "" when
-// none is close. Case, hyphens and underscores do not count, and one in three letters may be wrong.
+// none is close. Case, hyphens and underscores do not count, and two letters or one in three may be wrong.
 //
 // The unknown name itself is never shown: it may be a piece of a secret that holds a raw & or ?.
 func closestOption(name string) string {
@@ -24,7 +24,7 @@ func closestOption(name string) string {
 		}
 		known := options[id].name
 		d := editDistance(plain, strings.ToLower(known))
-		if d <= len(known)/3 && d < bestDistance {
+		if d <= max(2, len(known)/3) && d < min(bestDistance, len(plain)) {
 			best, bestDistance = known, d
 		}
 	}
