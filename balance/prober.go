@@ -5,6 +5,7 @@ package balance
 
 import (
 	"context"
+	"crypto/tls"
 	"net/netip"
 	"time"
 
@@ -16,9 +17,11 @@ import (
 // Both methods end at the latest when ctx is done and are safe for concurrent use; several clients of a process can
 // share one Prober.
 type Prober interface {
-	// Count asks the endpoint for its connections. When endpoint.Addrs is empty the name is looked up afresh.
+	// Count asks the endpoint for its connections. When endpoint.Addrs is empty the name is looked up afresh. The Addr
+	// of the result is set beside an error too where a connection was made.
 	Count(ctx context.Context, endpoint discover.Endpoint) (Count, error)
-	// Reserve tells the endpoint that a client is about to connect; the server counts it from then on.
+	// Reserve tells the endpoint that a client is about to connect; the server counts it from then on. With one address
+	// in endpoint.Addrs it goes to the server that answered there.
 	Reserve(ctx context.Context, endpoint discover.Endpoint, request ReserveRequest) (Reservation, error)
 }
 
@@ -32,6 +35,9 @@ type Count struct {
 	RTT time.Duration
 	// Proto is the HTTP version of the answer, such as "HTTP/1.1" or "HTTP/2.0".
 	Proto string
+	// TLS describes the connection of the answer, with the certificates of the server; nil over plaintext, and where
+	// the prober does not tell. It must not be changed.
+	TLS *tls.ConnectionState
 }
 
 // ReserveRequest says what a reservation asks for. The zero value is the stock request: no conditions.

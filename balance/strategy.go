@@ -32,14 +32,18 @@ type Selection struct {
 	Observations []Observation
 	// Reservation is what the winner was asked to keep for this client; zero when nothing was reserved.
 	Reservation Reservation
-	// Waited says that Select spent its random wait, so that a reconnecting client does not wait a second time.
+	// ReserveErr says why the reservation that was asked for was not made. It takes nothing from the selection:
+	// reservations are best effort.
+	ReserveErr error
+	// Waited says that Select did its random wait, or would have done it had it not been switched off on purpose, so
+	// that a reconnecting client does not wait a second time.
 	Waited bool
 }
 
 // Observation is what the probe of one candidate brought.
 type Observation struct {
 	Endpoint discover.Endpoint
-	// Count is the answer; meaningless when Err is set.
+	// Count is the answer. When Err is set only its Addr means something.
 	Count Count
 	// Err says why there is no count: the candidate then ranked as maximally loaded.
 	Err error

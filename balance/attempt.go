@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package balance
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// maxFailures is how many candidates of one priority may fail before the priority counts as failed.
+const maxFailures = 5
+
+// Attempt is one attempt to connect: it knows which endpoints are left to try and offers them to a Strategy, one
+// priority after the other (RFC 2782).
+//
+// An Attempt decides and does nothing else: it has no clock and no connections. It is used by one goroutine at a time.
+type Attempt struct {
+	tiers     []tier // priority ascending
+	penalties *Penalties
+	lost      string // Addr
+	tried     bool   // a candidate has failed: the first round is over
+}
+
+// tier is what is left of the endpoints of one priority.
+type tier struct {
+	priority uint16
+	left     []discover.Endpoint
+	failures int
+}
+
+// NewAttempt begins an attempt on the endpoints. Penalties may be nil. lost is the Addr of the server whose session
+// was just lost, or empty. The endpoints may come in any order, which the candidates keep within their priority; of
+// several with the same Addr the one of the lowest priority number counts. They are not changed.
+func NewAttempt(endpoints []discover.Endpoint, penalties *Penalties, lost string) *Attempt {
+	sorted := slices.Clone(endpoints)
+	slices.SortStableFunc(sorted, func(a, b discover.Endpoint) int { return cmp.Compare(a.Priority, b.Priority) })
+	attempt := &Attempt{penalties: penalties, lost: lost}
+	seen := make(map[string]bool, len(sorted))
+	for _, endpoint := range sorted {
+		if seen[endpoint.Addr()] {
+			continue
+		}
+		seen[endpoint.Addr()] = true
+		last := len(attempt.tiers) - 1
+		if last < 0 || attempt.tiers[last].priority != endpoint.Priority {
+			attempt.tiers = append(attempt.tiers, tier{priority: endpoint.Priority})
+			last++
+		}
+		attempt.tiers[last].left = append(attempt.tiers[last].left, endpoint)
+	}
+	return attempt
+}
+
+// Candidates returns the endpoints that a selection may pick now, all of one priority, or nil when the attempt is
+// exhausted. The caller owns the result.
+//
+// They are those of the lowest priority number that has not failed: none of whose candidates are left, or of which five
+// have failed. Of these, penalised ones are offered only when there are no others. The server whose session was just
+// lost is offered only when nobody else is, penalised or not, until the first other candidate has failed: what ended
+// the session most likely has not ended yet. Neither rule brings a higher priority number into play.
+func (a *Attempt) Candidates(now time.Time) []discover.Endpoint {
+	for i := range a.tiers {
+		if t := &a.tiers[i]; len(t.left) > 0 && t.failures < maxFailures {
+			return a.preferred(t.left, now)
+		}
+	}
+	return nil
+}
+
+// Failed leaves the endpoint out of the rest of the attempt: it was picked and could not be used. An endpoint that is
+// not among those left is ignored.
+func (a *Attempt) Failed(endpoint discover.Endpoint) {
+	addr := endpoint.Addr()
+	for i := range a.tiers {
+		t := &a.tiers[i]
+		at := slices.IndexFunc(t.left, func(e discover.Endpoint) bool { return e.Addr() == addr })
+		if at >= 0 {
+			t.left = slices.Delete(t.left, at, at+1)
+			t.failures++
+			a.tried = true
+			return
+		}
+	}
+}
+
+// preferred returns the endpoints that are neither penalised nor just lost, else those that are not just lost, else
+// all. It needs at least one.
+func (a *Attempt) preferred(left []discover.Endpoint, now time.Time) []discover.Endpoint {
+	var clear, penalised []discover.Endpoint
+	for _, endpoint := range left {
+		addr := endpoint.Addr()
+		switch {
+		case addr == a.lost && !a.tried:
+		case a.penalties != nil && a.penalties.Penalised(addr, now):
+			penalised = append(penalised, endpoint)
+		default:
+			clear = append(clear, endpoint)
+		}
+	}
+	switch {
+	case len(clear) > 0:
+		return clear
+	case len(penalised) > 0:
+		return penalised
+	default:
+		return slices.Clone(left)
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package balance
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	firstPenalty   = 30 * time.Second
+	longestPenalty = 5 * time.Minute
+	// forgetPenalty is how long after the end of its penalty an endpoint is forgotten: one that has not failed in all
+	// that time is either well or gone from the cluster.
+	forgetPenalty = time.Hour
+	// maxPenalties bounds the memory for a source that names new endpoints all the time.
+	maxPenalties = 4096
+)
+
+// Penalties remembers which endpoints have failed lately, so that a server that answers probes but cannot serve does
+// not attract everyone. Endpoints are named by their Addr.
+//
+// The first failure is worth 30 s, each further one twice as much as the one before, up to 5 min, also when the penalty
+// has run out in between; only Clear starts over. An endpoint is forgotten an hour after its penalty has run out.
+//
+// The zero value is ready for use. Penalties is safe for concurrent use and must not be copied after first use.
+type Penalties struct {
+	mu      sync.Mutex
+	entries map[string]penalty // guarded by mu
+}
+
+type penalty struct {
+	span  time.Duration
+	until time.Time
+}
+
+// NewPenalties returns Penalties in which nobody is penalised, as the zero value is.
+func NewPenalties() *Penalties { return &Penalties{} }
+
+// Fail penalises the endpoint from now on. It is called when an attempt on it has failed, or its session has ended
+// before it was up for 30 s.
+func (p *Penalties) Fail(addr string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetLocked(now)
+	span := firstPenalty
+	if earlier, ok := p.entries[addr]; ok {
+		span = min(2*earlier.span, longestPenalty)
+	} else if len(p.entries) >= maxPenalties {
+		p.dropOneLocked()
+	}
+	if p.entries == nil {
+		p.entries = make(map[string]penalty)
+	}
+	p.entries[addr] = penalty{span: span, until: now.Add(span)}
+}
+
+// Clear forgives the endpoint everything. It is called when its session has been up for 30 s.
+func (p *Penalties) Clear(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.entries, addr)
+}
+
+// Penalised says whether the penalty of the endpoint still runs.
+func (p *Penalties) Penalised(addr string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry, ok := p.entries[addr]
+	return ok && now.Before(entry.until)
+}
+
+// forgetLocked looks at every entry. Failures are rare, and the entries few.
+func (p *Penalties) forgetLocked(now time.Time) {
+	for addr, entry := range p.entries {
+		if now.Sub(entry.until) > forgetPenalty {
+			delete(p.entries, addr)
+		}
+	}
+}
+
+// dropOneLocked drops the penalty that ends first.
+func (p *Penalties) dropOneLocked() {
+	var first string
+	var until time.Time
+	for addr, entry := range p.entries {
+		if first == "" || entry.until.Before(until) {
+			first, until = addr, entry.until
+		}
+	}
+	delete(p.entries, first)
+}

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package balance
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+const (
+	// idleTimeout is how long a connection is kept unused. It outlives the longest backoff of a session (30 s).
+	idleTimeout = time.Minute
+	// maxExchanges is how many requests one server is sent at a time: less than the 100 streams that stock servers
+	// allow on a connection of HTTP/2, and the most connections of HTTP/1.1.
+	maxExchanges = 64
+	// maxIdleHTTP1 is how many idle connections of HTTP/1.1 are kept for one server. HTTP/2 needs one in all.
+	maxIdleHTTP1 = 4
+	// maxTargets bounds the memory for a source that names new endpoints all the time.
+	maxTargets = 1024
+)
+
+// pool keeps the connections of a prober, by server, so that a later exchange with an address needs no new handshake.
+// It is made of http.ClientConns rather than of http.Transports, because it must know which address each connection is
+// on, and because callers that come at the same time must share one HTTP/2 connection from the start.
+type pool struct {
+	connect func(context.Context, discover.Endpoint) (*pooledConn, error)
+	flights sync.WaitGroup // connections being made
+
+	mu      sync.Mutex
+	closed  bool                  // guarded by mu, as are the fields below and those of target
+	targets map[targetKey]*target // by host and port
+	sweeper *time.Timer           // set while there are targets
+}
+
+type targetKey struct {
+	host string
+	port uint16
+}
+
+// target is one server: the connections to it, whatever their address.
+type target struct {
+	slots    chan struct{} // one for each caller in its turn
+	users    int           // callers between enter and leave, waiting or in their turn
+	lastUsed time.Time
+	conns    []*pooledConn
+	flights  map[string]*flight // by the addresses that they may end up on
+}
+
+// pooledConn is one connection. Its last two fields are guarded by pool.mu.
+type pooledConn struct {
+	*http.ClientConn
+	addr     netip.AddrPort
+	http2    bool
+	retired  bool // takes no further requests
+	lastUsed time.Time
+}
+
+func newPool(connect func(context.Context, discover.Endpoint) (*pooledConn, error)) *pool {
+	return &pool{connect: connect, targets: make(map[targetKey]*target)}
+}
+
+// enter waits for a turn at the server. The caller must hand the result to leave.
+func (p *pool) enter(ctx context.Context, endpoint discover.Endpoint) (*target, error) {
+	t, evicted, err := p.use(targetKey{endpoint.Host, endpoint.Port})
+	closeAll(evicted)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case t.slots <- struct{}{}:
+		return t, nil
+	case <-ctx.Done():
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		t.users--
+		return nil, contextError(ctx)
+	}
+}
+
+// use returns the target with one more user, and the connections of another target that had to go for it.
+func (p *pool) use(key targetKey) (t *target, evicted []*pooledConn, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, ErrProberClosed
+	}
+	t = p.targets[key]
+	if t == nil {
+		if len(p.targets) >= maxTargets {
+			evicted = p.evictLocked()
+		}
+		t = &target{slots: make(chan struct{}, maxExchanges), flights: make(map[string]*flight)}
+		p.targets[key] = t
+	}
+	if p.sweeper == nil {
+		p.sweeper = time.AfterFunc(idleTimeout/2, p.sweep)
+	}
+	t.users++
+	t.lastUsed = time.Now()
+	return t, evicted, nil
+}
+
+// leave ends the turn of a caller.
+func (p *pool) leave(t *target) {
+	<-t.slots
+	p.mu.Lock()
+	t.users--
+	t.lastUsed = time.Now()
+	spare := t.pruneLocked(t.lastUsed)
+	p.mu.Unlock()
+	closeAll(spare)
+}
+
+// used notes that an exchange on the connection has ended.
+func (p *pool) used(conn *pooledConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	conn.lastUsed = time.Now()
+}
+
+// retire keeps the connection from taking more requests. It is closed when those under way have ended.
+func (p *pool) retire(conn *pooledConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	conn.retired = true
+}
+
+// sweep closes what has been idle for too long and forgets servers without connections.
+func (p *pool) sweep() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	var idle []*pooledConn
+	for key, t := range p.targets {
+		idle = append(idle, t.pruneLocked(now)...)
+		if len(t.conns) == 0 && t.users == 0 {
+			delete(p.targets, key)
+		}
+	}
+	if len(p.targets) > 0 {
+		p.sweeper.Reset(idleTimeout / 2)
+	} else {
+		p.sweeper = nil
+	}
+	p.mu.Unlock()
+	closeAll(idle)
+}
+
+// evictLocked forgets the server that has been unused for longest and returns its connections, which the caller must
+// close once the lock is free. Servers in use stay: their number is that of the calls under way.
+func (p *pool) evictLocked() []*pooledConn {
+	var oldest targetKey
+	var victim *target
+	for key, t := range p.targets {
+		if t.users == 0 && (victim == nil || t.lastUsed.Before(victim.lastUsed)) {
+			oldest, victim = key, t
+		}
+	}
+	if victim == nil {
+		return nil
+	}
+	delete(p.targets, oldest)
+	return victim.conns
+}
+
+// close ends all connections and waits for those being made, which end when their callers do.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.sweeper != nil {
+		p.sweeper.Stop()
+	}
+	var all []*pooledConn
+	for _, t := range p.targets {
+		all = append(all, t.conns...)
+		t.conns = nil
+	}
+	clear(p.targets)
+	p.mu.Unlock()
+	closeAll(all)
+	p.flights.Wait()
+}
+
+// reserveLocked reserves a request on a connection to the first of the addresses that has one to offer, or returns nil.
+func (t *target) reserveLocked(addrs []netip.AddrPort) *pooledConn {
+	for _, addr := range addrs {
+		for _, conn := range t.conns {
+			if conn.addr == addr && !conn.retired && conn.Reserve() == nil {
+				return conn
+			}
+		}
+	}
+	return nil
+}
+
+// http1Locked says whether the server is known to speak HTTP/1.1 on one of the addresses.
+func (t *target) http1Locked(addrs []netip.AddrPort) bool {
+	return slices.ContainsFunc(t.conns, func(conn *pooledConn) bool {
+		return !conn.http2 && conn.Err() == nil && slices.Contains(addrs, conn.addr)
+	})
+}
+
+// pruneLocked takes out the connections that are dead, retired, idle for too long or too many, and returns them. The
+// caller must close them once the lock is free.
+func (t *target) pruneLocked(now time.Time) []*pooledConn {
+	var pruned []*pooledConn
+	idleHTTP1 := 0
+	t.conns = slices.DeleteFunc(t.conns, func(conn *pooledConn) bool {
+		idle := conn.InFlight() == 0
+		if idle && !conn.http2 && !conn.retired {
+			idleHTTP1++
+		}
+		gone := conn.Err() != nil ||
+			idle && (conn.retired || now.Sub(conn.lastUsed) >= idleTimeout) ||
+			idle && !conn.http2 && idleHTTP1 > maxIdleHTTP1
+		if gone {
+			pruned = append(pruned, conn)
+		}
+		return gone
+	})
+	return pruned
+}
+
+// closeAll closes connections that nobody uses any more: there is nobody to tell that closing one failed.
+func closeAll(conns []*pooledConn) {
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+}

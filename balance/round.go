@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package balance
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+const (
+	// maxAsked bounds how many candidates are asked at a time, for the sake of file descriptors. The round still ends
+	// after its timeout: those not asked by then have no count.
+	maxAsked = 128
+	// lateProber is how much longer than its context a prober may take to say why there is no count.
+	lateProber = 100 * time.Millisecond
+	// maxSilent bounds the memory for silent endpoints that are no candidates now but may be again.
+	maxSilent = 1024
+)
+
+// Why an observation has no count when its prober did not say so.
+var (
+	errNoAnswer   = errors.New("no answer in time")
+	errNotAwaited = errors.New("silent in the round before and not waited for")
+	errNotAsked   = errors.New("not asked: too many candidates for the time")
+)
+
+// answer is how the probe of one candidate ended.
+type answer struct {
+	index int
+	count Count
+	err   error
+	late  bool // its time was up: the candidate was silent
+}
+
+// probe asks all candidates and returns what they said, in their order, when the round is over. It returns nil when ctx
+// is done before.
+func (lc *leastConnections) probe(ctx context.Context, candidates []discover.Endpoint) []Observation {
+	askCtx, cancel := context.WithTimeout(ctx, lc.timeout)
+	defer cancel()
+	answers := lc.ask(askCtx, candidates)
+	overdue := time.NewTimer(lc.timeout + lateProber)
+	defer overdue.Stop()
+
+	round := newRound(candidates, lc.silent)
+	for !round.over() {
+		select {
+		case a := <-answers:
+			round.add(a)
+		case <-overdue.C:
+			round.giveUp()
+		case <-ctx.Done():
+			return nil // a round cut short says nothing about silence
+		}
+	}
+	lc.silent = round.silence(lc.silent)
+	return round.result()
+}
+
+// ask starts the probes. Each candidate gets exactly one answer, which fits into the channel: nobody needs to wait for
+// probes that the round no longer waits for. They end with ctx, as the contract of Prober says.
+func (lc *leastConnections) ask(ctx context.Context, candidates []discover.Endpoint) <-chan answer {
+	answers := make(chan answer, len(candidates))
+	order := lc.rand.Perm(len(candidates)) // so that it is not always the last ones that miss their turn
+	endpoints := make([]discover.Endpoint, len(candidates))
+	copy(endpoints, candidates) // a probe may outlive Select, which must not keep the candidates
+	var next atomic.Int64
+	for range min(len(candidates), maxAsked) {
+		go func() {
+			for n := next.Add(1) - 1; n < int64(len(order)); n = next.Add(1) - 1 {
+				answers <- lc.askOne(ctx, order[n], endpoints[order[n]])
+			}
+		}()
+	}
+	return answers
+}
+
+func (lc *leastConnections) askOne(ctx context.Context, index int, endpoint discover.Endpoint) answer {
+	if ctx.Err() != nil {
+		return answer{index: index, err: countError(endpoint, errNotAsked)}
+	}
+	count, err := lc.prober.Count(ctx, endpoint)
+	if err == nil && count.Connections < 0 {
+		err = countError(endpoint, ErrNotCount)
+	}
+	return answer{index: index, count: count, err: err, late: err != nil && ctx.Err() != nil}
+}
+
+func countError(endpoint discover.Endpoint, cause error) error {
+	return &ProbeError{Endpoint: endpoint, Op: opCount, Err: cause}
+}
+
+// round is what is known of one round of probes, and the rule for when it is over. It asks nobody and waits for
+// nothing.
+type round struct {
+	observations []Observation
+	states       []candidateState
+	missing      int  // how many have not come back
+	awaited      int  // how many of these hold the round up
+	answered     bool // a candidate that holds the round up has brought a count
+}
+
+type candidateState struct {
+	before bool // silent in its previous round
+	back   bool // its probe has ended
+	silent bool // silent in this round
+}
+
+func newRound(candidates []discover.Endpoint, silent map[string]bool) *round {
+	r := &round{
+		observations: make([]Observation, len(candidates)),
+		states:       make([]candidateState, len(candidates)),
+		missing:      len(candidates),
+	}
+	for i, candidate := range candidates {
+		r.observations[i].Endpoint = candidate
+		r.states[i].before = silent[candidate.Addr()]
+		if !r.states[i].before {
+			r.awaited++
+		}
+	}
+	return r
+}
+
+// over says whether there is nothing left to wait for: all have come back, or all that hold the round up have and at
+// least one of them brought a count.
+func (r *round) over() bool {
+	return r.missing == 0 || r.awaited == 0 && r.answered
+}
+
+func (r *round) add(a answer) {
+	state := &r.states[a.index]
+	state.back, state.silent = true, a.late
+	r.observations[a.index].Count, r.observations[a.index].Err = a.count, a.err
+	r.missing--
+	if !state.before {
+		r.awaited--
+		r.answered = r.answered || a.err == nil
+	}
+}
+
+// giveUp ends the round: whoever has not come back is silent.
+func (r *round) giveUp() {
+	r.missing = 0
+	for i := range r.states {
+		r.states[i].silent = r.states[i].silent || !r.states[i].back
+	}
+}
+
+// result returns the observations, with an error where no answer has come.
+func (r *round) result() []Observation {
+	for i, state := range r.states {
+		switch {
+		case state.back:
+		case state.silent:
+			r.observations[i].Err = countError(r.observations[i].Endpoint, errNoAnswer)
+		default:
+			r.observations[i].Err = countError(r.observations[i].Endpoint, errNotAwaited)
+		}
+	}
+	return r.observations
+}
+
+// silence returns the endpoints that were silent in their previous round, seen from the next one: those of this round,
+// those that were silent before and have not come back since, and those that did not take part in this round.
+func (r *round) silence(earlier map[string]bool) map[string]bool {
+	if len(earlier) > maxSilent {
+		earlier = nil
+	}
+	silent := make(map[string]bool)
+	for addr := range earlier {
+		silent[addr] = true
+	}
+	for i, state := range r.states {
+		addr := r.observations[i].Endpoint.Addr()
+		if state.silent || state.before && !state.back {
+			silent[addr] = true
+		} else {
+			delete(silent, addr)
+		}
+	}
+	return silent
+}
