@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	firstBackoff = time.Second
+	maxBackoff   = 30 * time.Second
+
+	// steadyUptime is how long a session must have been up to count as a good one: it resets the backoff and clears
+	// the penalty of its server.
+	steadyUptime = 30 * time.Second
+	// minUptime is twice the interval of the server's keep-alives. A session that did not live to see its second one
+	// counts as a failed attempt: a server that accepts and drops would be dialled in a tight loop otherwise.
+	minUptime = 2 * time.Second
+)
+
+// ladder is the wait between failed attempts: 1 s, doubling to 30 s. Its zero value is at the bottom. It is climbed by
+// failed attempts only, and left by a session that was up for 30 s, so that a server which accepts and then drops is
+// not dialled over and over at the shortest wait.
+type ladder struct{ failures int }
+
+// climb returns the wait before the next attempt: the upper half of the rung is random, so that clients that failed
+// together do not return together.
+func (l *ladder) climb(r *rand.Rand) time.Duration {
+	rung := maxBackoff
+	if l.failures < 5 {
+		rung = firstBackoff << l.failures
+	}
+	l.failures++
+	half := rung / 2
+	return half + time.Duration(r.Int64N(int64(half)+1))
+}
+
+// sessionEnded resets the ladder after a session that was up for long enough.
+func (l *ladder) sessionEnded(uptime time.Duration) {
+	if uptime >= steadyUptime {
+		l.failures = 0
+	}
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Invoke makes a unary call on the current session's server. While there is no session it waits for the attempt that
+// runs first after New or after a loss; while attempts fail it fails with Unavailable and the cause, or, with
+// grpc.WaitForReady among opts, waits for its deadline. A call that a lost session cut off fails with Unavailable and
+// the cause; it is never repeated.
+func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	for {
+		g, err := c.session(ctx, opts)
+		if err != nil {
+			return err
+		}
+		err = g.calls.Invoke(ctx, method, args, reply, opts...)
+		if err == nil {
+			return nil
+		}
+		if !g.neverSent(err) {
+			return g.callError(ctx, err)
+		}
+	}
+}
+
+// NewStream begins a stream on the current session's server, and waits and fails as Invoke does.
+func (c *Conn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	for {
+		g, err := c.session(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		s, err := g.calls.NewStream(ctx, desc, method, opts...)
+		if err == nil {
+			return &stream{ClientStream: s, gen: g, ctx: ctx}, nil
+		}
+		if !g.neverSent(err) {
+			return nil, g.callError(ctx, err)
+		}
+	}
+}
+
+// session returns the generation that a call goes to, waiting for one where the call may wait.
+func (c *Conn) session(ctx context.Context, opts []grpc.CallOption) (*generation, error) {
+	for {
+		v := c.view.Load()
+		if v.gen != nil {
+			return v.gen, nil
+		}
+		if v.state == StateShutdown {
+			return nil, closedError()
+		}
+		if v.state == StateTransientFailure && !waitsForReady(opts) {
+			return nil, unavailable("no session", v.failure)
+		}
+		select {
+		case <-v.changed:
+		case <-ctx.Done():
+			return nil, contextError(ctx, v.failure)
+		}
+	}
+}
+
+// waitsForReady says whether the options of a call hold grpc.WaitForReady(true); the last one counts.
+func waitsForReady(opts []grpc.CallOption) bool {
+	waits := false
+	for _, o := range opts {
+		if f, ok := o.(grpc.FailFastCallOption); ok {
+			waits = !f.FailFast
+		}
+	}
+	return waits
+}
+
+// neverSent says that a call failed before any of it left the client, so that it may go to the next generation.
+//
+// The two events: the transport leaves READY, and the loop closes the generation. Between them grpc-go keeps calls
+// waiting for a connection (the one dial is used up, the next one blocks); the close then fails exactly those with
+// ErrClientConnClosing, which it returns for no unary call or new stream that reached a transport.
+func (g *generation) neverSent(err error) bool {
+	return g.cause() != nil && errors.Is(err, grpc.ErrClientConnClosing)
+}
+
+// callError is the error of a call that failed on g: the loss of the session where that cut it off, else the call's
+// own. The close of a generation looks like a cancellation to grpc-go, but the caller has not cancelled anything.
+func (g *generation) callError(ctx context.Context, err error) error {
+	cause := g.cause()
+	if cause == nil || ctx.Err() != nil {
+		return err
+	}
+	if code := status.Code(err); code != codes.Canceled && code != codes.Unavailable {
+		return err
+	}
+	if errors.Is(cause, ErrClosed) {
+		return closedError()
+	}
+	return unavailable("session on "+g.endpoint.Addr()+" lost", cause)
+}
+
+// stream gives the errors of a stream that was cut off their cause.
+type stream struct {
+	grpc.ClientStream
+	gen *generation
+	//nolint:containedctx // the stream's own context, to tell the caller's cancellation from ours
+	ctx context.Context
+}
+
+func (s *stream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	return md, s.error(err)
+}
+
+func (s *stream) SendMsg(m any) error { return s.error(s.ClientStream.SendMsg(m)) }
+
+func (s *stream) RecvMsg(m any) error { return s.error(s.ClientStream.RecvMsg(m)) }
+
+func (s *stream) CloseSend() error { return s.error(s.ClientStream.CloseSend()) }
+
+func (s *stream) error(err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // grpc-go documents io.EOF itself, never wrapped
+		return err
+	}
+	return s.gen.callError(s.ctx, err)
+}

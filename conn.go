@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// defaultDialTimeout bounds Dial when its context has no deadline.
+const defaultDialTimeout = 30 * time.Second
+
+// callbackGrace is how long Close waits for the last events to be handed over. A callback that is still busy then, or
+// that called Close itself, is left to end on its own.
+const callbackGrace = 50 * time.Millisecond
+
+// Conn is a session with one server of a cluster at a time, and the calls that go to it. It is made by Dial or New,
+// and must be closed. It is safe for concurrent use.
+type Conn struct {
+	view   atomic.Pointer[view]
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the loop has ended and everything it started with it
+
+	events *dispatcher // nil when nobody listens
+
+	mu     sync.Mutex
+	recent []Event // guarded by mu; the last recentEvents
+}
+
+var _ grpc.ClientConnInterface = (*Conn)(nil)
+
+// view is what calls see of a Conn: an immutable snapshot that the loop replaces.
+type view struct {
+	state State
+	gen   *generation // the current session; nil when there is none
+	// failure is the cause of StateTransientFailure, or of the attempt that runs; nil when nothing has failed.
+	failure error
+	changed chan struct{} // closed when another view has taken its place
+}
+
+// New begins to connect in the background and goes on until Close. It returns an error only when the connection
+// string or the options cannot work; it does no I/O of its own. Calls wait for the first attempt.
+func New(connectionString string, opts ...Option) (*Conn, error) {
+	cs, err := connstring.Parse(connectionString)
+	if err != nil {
+		return nil, err
+	}
+	var cfg config
+	for _, o := range opts {
+		o.apply(&cfg)
+	}
+	if err := cfg.check(cs); err != nil {
+		return nil, fmt.Errorf("evenkeel: %w", err)
+	}
+	s, err := newSupervisor(cs, &cfg)
+	if err != nil {
+		return nil, fmt.Errorf("evenkeel: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := &Conn{cancel: cancel, done: make(chan struct{})}
+	c.view.Store(&view{state: StateConnecting, changed: make(chan struct{})})
+	if listen := cfg.listener(); listen != nil {
+		c.events = newDispatcher(listen)
+	}
+	s.conn = c
+	go func() {
+		defer close(c.done)
+		s.run(ctx)
+	}()
+	return c, nil
+}
+
+// Dial connects and waits until the session is up or ctx is done; without a deadline in ctx, for 30 s at most. It
+// returns at once, with an *AttemptError, after an attempt in which every server failed for a permanent reason such as
+// a refused certificate. When it returns an error there is nothing to close.
+func Dial(ctx context.Context, connectionString string, opts ...Option) (*Conn, error) {
+	c, err := New(connectionString, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, defaultDialTimeout)
+		defer cancel()
+	}
+	if err := c.wait(ctx, permanent); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// permanent says that a failure will not go away by trying again.
+func permanent(err error) bool {
+	attempt, ok := errors.AsType[*AttemptError](err)
+	return ok && attempt.Permanent()
+}
+
+// State returns what the Conn is doing now.
+func (c *Conn) State() State { return c.view.Load().state }
+
+// Server returns the endpoint of the current session, with Addrs narrowed to the address in use; the zero Endpoint
+// when there is no session.
+func (c *Conn) Server() discover.Endpoint {
+	if g := c.view.Load().gen; g != nil {
+		return g.endpoint
+	}
+	return discover.Endpoint{}
+}
+
+// WaitReady waits until a session is up. It returns ErrClosed when the Conn is closed, and otherwise, when ctx is done
+// first, an error that holds the context's and the cause of the last failed attempt.
+func (c *Conn) WaitReady(ctx context.Context) error {
+	return c.wait(ctx, func(error) bool { return false })
+}
+
+// wait is WaitReady that gives up at a failure for which giveUp holds.
+func (c *Conn) wait(ctx context.Context, giveUp func(error) bool) error {
+	for {
+		v := c.view.Load()
+		switch {
+		case v.state == StateReady:
+			return nil
+		case v.state == StateShutdown:
+			return ErrClosed
+		case v.failure != nil && giveUp(v.failure):
+			return v.failure
+		}
+		select {
+		case <-v.changed:
+		case <-ctx.Done():
+			if v = c.view.Load(); v.failure != nil {
+				return fmt.Errorf("evenkeel: not ready: %w: %w", ctx.Err(), v.failure)
+			}
+			return fmt.Errorf("evenkeel: not ready: %w", ctx.Err())
+		}
+	}
+}
+
+// Close ends the session, the calls on it and everything the Conn started, and waits for that; it takes 100 ms at
+// most. Only a callback of WithEvents that is still running may outlive it. Calling it again does nothing. It returns
+// nil.
+func (c *Conn) Close() error {
+	c.cancel(ErrClosed)
+	<-c.done
+	if c.events == nil {
+		return nil
+	}
+	grace := time.NewTimer(callbackGrace)
+	defer grace.Stop()
+	select {
+	case <-c.events.done:
+	case <-grace.C:
+	}
+	return nil
+}
+
+// publish replaces the view.
+func (c *Conn) publish(state State, gen *generation, failure error) {
+	old := c.view.Swap(&view{state: state, gen: gen, failure: failure, changed: make(chan struct{})})
+	close(old.changed)
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// ErrClosed is the cause of calls and waits that fail because the Conn was closed.
+var ErrClosed = errors.New("evenkeel: connection closed")
+
+// Causes for which a session ends. They stand in the Err of an EventLost and in the error of the calls that were cut
+// off; errors.Is finds them there.
+var (
+	// ErrSilent: no keep-alive came from the server for 5 s.
+	ErrSilent = errors.New("no keep-alive from the server for 5 s")
+	// ErrUnanswered: the server answered no keep-alive of ours for 4 s.
+	ErrUnanswered = errors.New("no keep-alive answered for 4 s")
+	// ErrPaused: more than 5 s passed between two answered keep-alives, on the monotonic or on the wall clock: the
+	// program or the machine was suspended, and the server has given the client up since.
+	ErrPaused = errors.New("paused for more than 5 s between two keep-alives")
+	// ErrWrongID: the server sent a keep-alive with the id of another connection.
+	ErrWrongID = errors.New("keep-alive with the id of another connection")
+	// ErrStreamEnded: the server ended the Connect stream without an error.
+	ErrStreamEnded = errors.New("server ended the session")
+	// ErrTransportLost: the connection to the server broke or the server asked that no new calls be made on it.
+	ErrTransportLost = errors.New("connection to the server lost")
+)
+
+// Step is a part of an attempt to connect.
+type Step int
+
+// The steps of an attempt, in order.
+const (
+	StepResolve Step = iota
+	StepSelect
+	StepDial
+	StepConnect
+)
+
+// String returns the name of the step: "resolve", "select", "dial" or "connect".
+func (s Step) String() string {
+	switch s {
+	case StepResolve:
+		return "resolve"
+	case StepSelect:
+		return "select"
+	case StepDial:
+		return "dial"
+	case StepConnect:
+		return "connect"
+	default:
+		return "step " + strconv.Itoa(int(s))
+	}
+}
+
+// EndpointError says why one server did not become the session's.
+type EndpointError struct {
+	Endpoint discover.Endpoint
+	Step     Step
+	Err      error
+}
+
+// Error names the server, the step and the cause.
+func (e *EndpointError) Error() string {
+	text := e.Step.String() + " " + e.Endpoint.Addr() + ": " + e.Err.Error()
+	if hint := hintFor(e.Err); hint != "" {
+		text += " (" + hint + ")"
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *EndpointError) Unwrap() error { return e.Err }
+
+// Permanent says that trying the same server again cannot help as long as neither its configuration nor the client's
+// changes: its certificate was refused.
+func (e *EndpointError) Permanent() bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](e.Err)
+	return ok
+}
+
+// AttemptError says why a whole attempt to connect failed.
+type AttemptError struct {
+	// Failures are the servers that were tried, in the order in which they failed.
+	Failures []*EndpointError
+	// Err is the cause where it lies outside the servers: the lookup or the selection failed, or the time was up.
+	Err error
+}
+
+// Error lists the causes.
+func (e *AttemptError) Error() string {
+	var b strings.Builder
+	b.WriteString("evenkeel: no session")
+	separator := ": "
+	if e.Err != nil {
+		b.WriteString(separator + e.Err.Error())
+		separator = "; "
+	}
+	for _, f := range e.Failures {
+		b.WriteString(separator + f.Error())
+		separator = "; "
+	}
+	return b.String()
+}
+
+// Unwrap returns all causes.
+func (e *AttemptError) Unwrap() []error {
+	errs := make([]error, 0, len(e.Failures)+1)
+	if e.Err != nil {
+		errs = append(errs, e.Err)
+	}
+	for _, f := range e.Failures {
+		errs = append(errs, f)
+	}
+	return errs
+}
+
+// Permanent says that at least one server was tried and every one failed for a permanent reason.
+func (e *AttemptError) Permanent() bool {
+	if e.Err != nil || len(e.Failures) == 0 {
+		return false
+	}
+	for _, f := range e.Failures {
+		if !f.Permanent() {
+			return false
+		}
+	}
+	return true
+}
+
+// hintFor says what a person can do about a cause, where that is known.
+func hintFor(err error) string {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "give the roots that signed the certificate with WithTLS, or set skipTlsValidation=true in development"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the server does not speak TLS on this port"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the server accepted nothing in time"
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"github.com/evenkeel-go/evenkeel/balance"
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// Option sets what a connection string cannot hold. A later option wins over an earlier one of the same name.
+type Option interface{ apply(*config) }
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+// config is what the options make of the defaults.
+type config struct {
+	events            func(Event)
+	logger            *slog.Logger
+	strategy          balance.Strategy
+	leastConnections  balance.LeastConnectionsConfig
+	leastConnsChanged bool
+	resolver          discover.Resolver
+	tls               *tls.Config
+	plaintext         bool
+	dialOptions       []grpc.DialOption
+	dialer            dialer // replaced in tests that run in memory
+}
+
+// WithEvents calls f for every event, in order, on one goroutine of its own. A slow f holds nothing up: 256 events wait
+// for it, then the oldest are dropped and the next one says how many. A panic in f is reported to it as an event.
+func WithEvents(f func(Event)) Option { return optionFunc(func(c *config) { c.events = f }) }
+
+// WithLogger logs every event to l. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
+
+// WithStrategy picks the server with s. It belongs to this Conn alone, and contradicts a loadBalancer in the connection
+// string. Close does not close it.
+func WithStrategy(s balance.Strategy) Option { return optionFunc(func(c *config) { c.strategy = s }) }
+
+// WithLeastConnections sets how the built-in least-connections strategy works where the connection string leads to it:
+// a prober that several clients share, another jitter. A Prober given here is not closed by Close. The MaxJitter also
+// bounds the random wait of a reconnect for which no probe is made, whatever the strategy.
+func WithLeastConnections(lc balance.LeastConnectionsConfig) Option {
+	return optionFunc(func(c *config) { c.leastConnections, c.leastConnsChanged = lc, true })
+}
+
+// WithResolver finds the servers with r instead of the hosts of the connection string. When a lookup of r fails on a
+// reconnect, its last good answer is used. Close does not close it.
+func WithResolver(r discover.Resolver) Option { return optionFunc(func(c *config) { c.resolver = r }) }
+
+// WithTLS sets roots, client certificates and the like for probes and for the connection. The configuration is copied;
+// ServerName and NextProtos are set for each server and must be empty. skipTlsValidation=true in the connection string
+// switches verification off whatever is set here. Nothing below TLS 1.2 is spoken.
+func WithTLS(t *tls.Config) Option { return optionFunc(func(c *config) { c.tls = t }) }
+
+// WithPlaintext speaks neither TLS for probes (which then use HTTP/2 with prior knowledge) nor for the connection. It is
+// meant for tests and for meshes that encrypt by themselves, and contradicts WithTLS.
+func WithPlaintext() Option { return optionFunc(func(c *config) { c.plaintext = true }) }
+
+// WithDialOptions adds options to the gRPC connection of every session: interceptors, message sizes, statistics.
+// Options that say how to connect (dialers, transport credentials, service configurations with retries) are
+// overridden, since those are the session's own.
+func WithDialOptions(opts ...grpc.DialOption) Option {
+	return optionFunc(func(c *config) { c.dialOptions = append(c.dialOptions, opts...) })
+}
+
+// check reports every contradiction between the options and the connection string.
+func (c *config) check(cs *connstring.ConnString) error {
+	var errs []error
+	if c.strategy != nil && cs.LoadBalancer != "" {
+		errs = append(errs, errors.New("WithStrategy contradicts loadBalancer in the connection string: use one of them"))
+	}
+	if c.strategy != nil && c.leastConnsChanged && c.leastConnections.Prober != nil {
+		errs = append(errs, errors.New("WithStrategy contradicts the Prober of WithLeastConnections: give it to the strategy"))
+	}
+	if c.plaintext && c.tls != nil {
+		errs = append(errs, errors.New("WithPlaintext contradicts WithTLS: use one of them"))
+	}
+	if c.tls != nil && (c.tls.ServerName != "" || len(c.tls.NextProtos) > 0) {
+		errs = append(errs, errors.New("WithTLS: ServerName and NextProtos are set for each server and must be empty"))
+	}
+	if mode := cs.AuthMode(); mode != connstring.AuthModeNone {
+		errs = append(errs, errors.New("the connection string asks for authentication by "+string(mode)+
+			", which this version does not do yet: leave the credentials out, or say auth=none"))
+	}
+	if cs.CertificatePath != "" {
+		errs = append(errs, errors.New("certificatePath is not loaded by this version yet: give the client certificate with WithTLS"))
+	}
+	return errors.Join(errs...)
+}
+
+// tlsConfig is the base of every TLS configuration of the Conn; nil for plaintext.
+func (c *config) tlsConfig(cs *connstring.ConnString) *tls.Config {
+	if c.plaintext {
+		return nil
+	}
+	t := &tls.Config{}
+	if c.tls != nil {
+		t = c.tls.Clone()
+	}
+	t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
+	if cs.SkipTLSValidation {
+		t.InsecureSkipVerify = true //nolint:gosec // the connection string asks for it in so many words
+	}
+	return t
+}

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// callError is the error of a call: a gRPC status for those who look at codes, and the typed cause for errors.As.
+type callError struct {
+	code  codes.Code
+	text  string
+	cause error
+}
+
+func (e *callError) Error() string {
+	return "rpc error: code = " + e.code.String() + " desc = " + e.text
+}
+
+// GRPCStatus makes status.Code and status.FromError see the code.
+func (e *callError) GRPCStatus() *status.Status { return status.New(e.code, e.text) }
+
+func (e *callError) Unwrap() error { return e.cause }
+
+// unavailable is the error of a call that found no session, or whose session was lost.
+func unavailable(text string, cause error) error {
+	if cause != nil {
+		text += ": " + cause.Error()
+	}
+	return &callError{code: codes.Unavailable, text: text, cause: cause}
+}
+
+// closedError is the error of a call on a closed Conn.
+func closedError() error {
+	return &callError{code: codes.Canceled, text: ErrClosed.Error(), cause: ErrClosed}
+}
+
+// contextError is the error of a call whose context ended while it waited for a session; why is what it waited for.
+func contextError(ctx context.Context, why error) error {
+	code := codes.DeadlineExceeded
+	if ctx.Err() == context.Canceled {
+		code = codes.Canceled
+	}
+	text := ctx.Err().Error() + " while waiting for a session"
+	if why != nil {
+		text += ": " + why.Error()
+	}
+	return &callError{code: code, text: text, cause: ctx.Err()}
+}

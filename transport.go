@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+const (
+	pingInterval = 60 * time.Second
+	pingTimeout  = 30 * time.Second
+)
+
+// errNoHTTP2 is what a server gets that completes the handshake and then says nothing a gRPC client understands.
+var errNoHTTP2 = errors.New("the server does not answer in HTTP/2")
+
+// transport is a gRPC connection over one TCP connection that was dialled by somebody else: grpc-go gets that one and,
+// when it is lost, never another.
+type transport struct {
+	conn *grpc.ClientConn
+
+	raw       atomic.Pointer[net.Conn] // handed to grpc-go once
+	handshake chan error               // the result of the one handshake
+	broken    atomic.Pointer[error]    // the first error of the connection
+}
+
+// newTransport speaks gRPC with endpoint over raw, which it owns from now on. It waits for the handshake and for the
+// server's first HTTP/2 frame. A nil config means plaintext.
+func newTransport(
+	ctx context.Context, raw net.Conn, endpoint discover.Endpoint, config *tls.Config, opts []grpc.DialOption,
+) (*transport, error) {
+	t := &transport{handshake: make(chan error, 1)}
+	t.raw.Store(&raw)
+	creds := insecure.NewCredentials()
+	if config != nil {
+		config = config.Clone()
+		config.ServerName = serverName(endpoint.Host)
+		creds = credentials.NewTLS(config)
+	}
+	opts = append(opts[:len(opts):len(opts)],
+		grpc.WithTransportCredentials(&observedCreds{TransportCredentials: creds, transport: t}),
+		grpc.WithContextDialer(t.dial),
+		grpc.WithAuthority(endpoint.Addr()),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true,
+		}))
+	conn, err := grpc.NewClient("passthrough:///"+endpoint.Addr(), opts...)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	t.conn = conn
+	conn.Connect()
+	if err := t.awaitReady(ctx); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// serverName is the name that TLS checks: an IPv6 zone is this machine's affair and stands in no certificate.
+func serverName(host string) string {
+	name, _, _ := strings.Cut(host, "%")
+	return name
+}
+
+// dial hands the one connection to grpc-go. Asked again, it waits until grpc-go gives up, so that calls which find the
+// connection lost wait for the next generation instead of failing.
+func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
+	if raw := t.raw.Swap(nil); raw != nil {
+		return *raw, nil
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// awaitReady waits until grpc-go has seen the server's settings.
+func (t *transport) awaitReady(ctx context.Context) error {
+	for state := t.conn.GetState(); state != connectivity.Ready; state = t.conn.GetState() {
+		if state == connectivity.TransientFailure {
+			return t.failedHandshake()
+		}
+		if !t.conn.WaitForStateChange(ctx, state) {
+			return t.timedOut(ctx)
+		}
+	}
+	return nil
+}
+
+// failedHandshake is why the connection did not become ready.
+func (t *transport) failedHandshake() error {
+	select {
+	case err := <-t.handshake:
+		if err != nil {
+			return err
+		}
+	default:
+	}
+	if err := t.failure(); err != nil {
+		return err
+	}
+	return errNoHTTP2
+}
+
+// timedOut says how far the connection came before ctx ended.
+func (t *transport) timedOut(ctx context.Context) error {
+	select {
+	case err := <-t.handshake:
+		if err == nil {
+			return errors.Join(errNoHTTP2, ctx.Err())
+		}
+		return err
+	default:
+		return &handshakeTimeout{cause: ctx.Err()}
+	}
+}
+
+// handshakeTimeout is a handshake that took too long.
+type handshakeTimeout struct{ cause error }
+
+func (e *handshakeTimeout) Error() string { return "TLS handshake: " + e.cause.Error() }
+
+func (e *handshakeTimeout) Unwrap() error { return e.cause }
+
+// failure is the first error that the connection itself had; nil while it works.
+func (t *transport) failure() error {
+	if err := t.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (t *transport) close() {
+	// Close has no error but "closed already".
+	_ = t.conn.Close()
+	if raw := t.raw.Swap(nil); raw != nil {
+		// grpc-go never asked for it; nobody can act on the error.
+		_ = (*raw).Close()
+	}
+}
+
+// observedCreds reports the result of the handshake, which grpc-go keeps as text only, and the errors of the
+// connection, which tell a broken connection from a stream that the server ended.
+type observedCreds struct {
+	credentials.TransportCredentials
+	transport *transport
+}
+
+func (c *observedCreds) ClientHandshake(
+	ctx context.Context, authority string, raw net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	c.transport.handshake <- err
+	if err != nil {
+		return nil, nil, err
+	}
+	return &observedConn{Conn: conn, broken: &c.transport.broken}, info, nil
+}
+
+func (c *observedCreds) Clone() credentials.TransportCredentials {
+	return &observedCreds{TransportCredentials: c.TransportCredentials.Clone(), transport: c.transport}
+}
+
+// observedConn keeps the first error of a connection.
+type observedConn struct {
+	net.Conn
+	broken *atomic.Pointer[error]
+}
+
+func (c *observedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.broken.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+func (c *observedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.broken.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
