@@ -15,7 +15,8 @@ import (
 
 // Dialer opens TCP connections to endpoints. The zero value is ready for use. It is safe for concurrent use.
 type Dialer struct {
-	// Resolver looks names up; nil means discover.SystemResolver.
+	// Resolver looks names up; nil means discover.SystemResolver. A lookup returns when its context ends whatever the
+	// resolver does, but what it started lives on until its Dial hook has heeded the context as well.
 	Resolver *net.Resolver
 
 	// connect replaces the TCP connect in tests; nil means connectTCP.
@@ -33,14 +34,7 @@ func (d Dialer) Dial(ctx context.Context, endpoint discover.Endpoint) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := d.race(ctx, interleave(addrs))
-	if err == nil {
-		return conn, nil
-	}
-	if _, notAddress := netip.ParseAddr(endpoint.Host); notAddress != nil {
-		return nil, fmt.Errorf("dial %s: %w", endpoint.Addr(), err)
-	}
-	return nil, err // it names the address already
+	return d.race(ctx, interleave(addrs))
 }
 
 // Lookup returns the addresses of the endpoint in the order of preference: endpoint.Addrs when there are any, else the
@@ -48,7 +42,11 @@ func (d Dialer) Dial(ctx context.Context, endpoint discover.Endpoint) (net.Conn,
 // caller owns the result, which is not empty when err is nil.
 func (d Dialer) Lookup(ctx context.Context, endpoint discover.Endpoint) ([]netip.AddrPort, error) {
 	if len(endpoint.Addrs) > 0 {
-		return append([]netip.AddrPort(nil), endpoint.Addrs...), nil
+		addrs := make([]netip.AddrPort, len(endpoint.Addrs))
+		for i, addr := range endpoint.Addrs {
+			addrs[i] = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+		}
+		return addrs, nil
 	}
 	if endpoint.Host == "" || endpoint.Port == 0 {
 		return nil, fmt.Errorf("look up %q: an endpoint needs a host and a port", endpoint.Addr())
