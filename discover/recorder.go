@@ -6,6 +6,7 @@ package discover
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -33,13 +34,18 @@ type exchangeRecord struct {
 
 // dialServer implements net.Resolver.Dial.
 func (r *recorder) dialServer(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return nil, err // asking is over: no name server was asked by this
 	}
 	conn, err := r.dial(ctx, network, address)
+	if err != nil && network == "udp" && ended(ctx) != nil {
+		return nil, err // the same: connecting over UDP sends nothing
+	}
 	record := &exchangeRecord{outcome: outcome{server: address, err: err}}
 	if err == nil {
 		record.server = conn.RemoteAddr().String()
+	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+		record.server = op.Addr.String()
 	}
 	r.mu.Lock()
 	r.exchanges = append(r.exchanges, record)

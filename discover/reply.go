@@ -64,7 +64,8 @@ type record struct {
 	kind   dnsmessage.Type
 	target string // SRV and CNAME, canonical
 	addr   netip.Addr
-	srv    dnsmessage.SRVResource
+
+	priority, weight, port uint16
 }
 
 // fault says what is wrong with one record of an answer.
@@ -164,7 +165,7 @@ func (rec *record) readSRV(p *dnsmessage.Parser, body []byte) error {
 	if err != nil {
 		return errors.New("its target cannot be read")
 	}
-	rec.srv = srv
+	rec.priority, rec.weight, rec.port = srv.Priority, srv.Weight, srv.Port
 	rec.target = canonical(srv.Target.String())
 	if rec.absent() {
 		return nil
@@ -178,7 +179,7 @@ func (rec *record) readSRV(p *dnsmessage.Parser, body []byte) error {
 // absent says whether a record names no server: RFC 2782 has the target "." for "not here", and port 0 cannot be
 // connected to.
 func (rec *record) absent() bool {
-	return rec.target == "" || rec.srv.Port == 0
+	return rec.target == "" || rec.port == 0
 }
 
 func (rec *record) readCNAME(p *dnsmessage.Parser, body []byte) error {
@@ -285,7 +286,7 @@ func endpoints(records []record) []Endpoint {
 			continue
 		}
 		found = append(found, Endpoint{
-			Host: rec.target, Port: rec.srv.Port, Priority: rec.srv.Priority, Weight: rec.srv.Weight, Absolute: true,
+			Host: rec.target, Port: rec.port, Priority: rec.priority, Weight: rec.weight, Absolute: true,
 		})
 	}
 	slices.SortFunc(found, func(a, b Endpoint) int {

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package discover
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// LimitsForTest are the waits of an SRV resolver; zero leaves one as it is.
+type LimitsForTest struct {
+	Lookup, Addresses, Resend time.Duration
+}
+
+// SetLimitsForTest shortens the waits of a resolver that SRV made, which nobody may be using.
+func SetLimitsForTest(resolver Resolver, limits LimitsForTest) (restore func()) {
+	r := resolver.(*srvResolver)
+	old := *r
+	if limits.Lookup > 0 {
+		r.lookupLimit = limits.Lookup
+	}
+	if limits.Addresses > 0 {
+		r.addressLimit = limits.Addresses
+	}
+	if limits.Resend > 0 && r.asker != nil {
+		asker := *r.asker
+		asker.resend = limits.Resend
+		r.asker = &asker
+	}
+	return func() { *r = old }
+}
+
+// RedirectSystemForTest makes a resolver that SRV made take the given servers, in turn, for those of the system.
+func RedirectSystemForTest(resolver Resolver, servers ...string) (restore func()) {
+	r := resolver.(*srvResolver)
+	old := r.dial
+	r.dial = redirect(servers)
+	return func() { r.dial = old }
+}
+
+// SystemResolverForTest is SystemResolver with other servers than those of the system.
+func SystemResolverForTest(servers ...string) *net.Resolver {
+	return systemResolver(redirect(servers))
+}
+
+// redirect gives each exchange to the next server; the retry over TCP goes where the UDP exchange went.
+func redirect(servers []string) dialFunc {
+	var exchanges atomic.Int64
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		turn := exchanges.Load() - 1
+		if network == "udp" || turn < 0 {
+			turn = exchanges.Add(1) - 1
+		}
+		return dialServer(ctx, network, servers[int(turn)%len(servers)])
+	}
+}
+
+// JudgeForTest makes endpoints of a reply to a question for the SRV records of "_chronicle._tcp.x.test".
+func JudgeForTest(msg []byte) ([]Endpoint, error) {
+	r := &srvResolver{owner: "_chronicle._tcp.x.test"}
+	return r.judge(context.Background(), outcome{server: "192.0.2.1:53", msg: msg})
+}
+
+// CheckNameForTest is checkName.
+func CheckNameForTest(name string) error { return checkName(name) }
+
+// SetNameServersResolverForTest sets what looks up the name of the name server of a resolver that SRV made.
+func SetNameServersResolverForTest(resolver Resolver, system *net.Resolver) (restore func()) {
+	r := resolver.(*srvResolver)
+	old := r.asker
+	asker := *old
+	asker.system = system
+	r.asker = &asker
+	return func() { r.asker = old }
+}
