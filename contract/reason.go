@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package contract
+
+// ReasonTrailer is the trailer in which our server says why it ended a Connect stream, with one of the Reason values. A
+// stock server does not send it.
+const ReasonTrailer = "evenkeel-reason"
+
+// Why a server ended a Connect stream. All of them come with the status UNAVAILABLE, and the client may connect again at
+// once.
+const (
+	// ReasonEvicted: no keep-alive was answered for too long.
+	ReasonEvicted = "evicted"
+	// ReasonReplaced: another client connected with the same connection id.
+	ReasonReplaced = "replaced"
+	// ReasonClosing: the server stops.
+	ReasonClosing = "closing"
+)

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+)
+
+// Bounds on what a client says of itself, in bytes. A connection id beyond its bound is refused, since cutting it could
+// make two clients one; other texts are cut, since they are shown to people only.
+const (
+	maxConnectionID = 128
+	maxText         = 512
+)
+
+// client is one registered Connect stream.
+type client struct {
+	id       string
+	request  *clientspb.ConnectRequest // what it said of itself, bounded; read-only
+	server   string                    // the server address that it sees
+	lastSeen atomic.Int64              // a time.Duration since the registry was made
+
+	stale *time.Timer // evicts it when it has been silent for too long; nil for one in a debugger
+
+	endOnce sync.Once
+	reason  string        // why the server ended it, readable once ended is closed
+	ended   chan struct{} // closed when the server has ended it
+}
+
+func newClient(request *clientspb.ConnectRequest, serverAddress string) *client {
+	return &client{
+		id: request.GetConnectionId(),
+		request: &clientspb.ConnectRequest{
+			ConnectionId:          request.GetConnectionId(),
+			ClientVersion:         cut(request.GetClientVersion()),
+			IsRunningWithDebugger: request.GetIsRunningWithDebugger(),
+			ProcessId:             request.GetProcessId(),
+			ProcessPath:           cut(request.GetProcessPath()),
+			MachineName:           cut(request.GetMachineName()),
+			ClientType:            cut(request.GetClientType()),
+		},
+		server: serverAddress,
+		ended:  make(chan struct{}),
+	}
+}
+
+// end tells the client's stream to end; only the first reason counts.
+func (c *client) end(reason string) {
+	c.endOnce.Do(func() {
+		c.reason = reason
+		close(c.ended)
+	})
+}
+
+// describe makes the list entry of the client. age is how long ago it was last heard of.
+func (c *client) describe(now time.Time, age time.Duration) *clientspb.ConnectedClient {
+	return &clientspb.ConnectedClient{
+		ConnectionId:          c.id,
+		Version:               c.request.GetClientVersion(),
+		LastSeen:              &clientspb.SerializableDateTimeOffset{Value: roundTripTime(now.Add(-age))},
+		IsRunningWithDebugger: c.request.GetIsRunningWithDebugger(),
+		SiloAddress:           c.server,
+		ProcessId:             c.request.GetProcessId(),
+		ProcessPath:           c.request.GetProcessPath(),
+		MachineName:           c.request.GetMachineName(),
+		ClientType:            c.request.GetClientType(),
+	}
+}
+
+// cut bounds a text, at the end of a character. A copy is made when something is cut off: a slice would keep all of it
+// in memory.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.Clone(text[:end])
+}
+
+// roundTripTime renders a time as .NET's format "O" does, in UTC: seven digits of a second and a numeric offset.
+func roundTripTime(t time.Time) string {
+	return t.UTC().Format("2006-01-02T15:04:05.0000000-07:00")
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/evenkeel-go/evenkeel/internal/devcert"
+)
+
+// Config says what a server serves and how. The zero value is a server with a registry of its own and a development
+// certificate. Zero and negative numbers mean their defaults. New copies it.
+type Config struct {
+	// Registry knows the clients; nil means one of the server's own, with its defaults, that Close closes too.
+	Registry *Registry
+
+	// TLS holds the certificate and whatever else is to be set. Nil means a development certificate, made on the fly and
+	// announced in the log. ALPN and a minimum of TLS 1.2 are seen to by the server.
+	TLS *tls.Config
+	// DevelopmentNames are further names and IP addresses for the development certificate, such as the listen address.
+	DevelopmentNames []string
+	// Plaintext serves without TLS: gRPC, HTTP/1.1 and HTTP/2 by prior knowledge, all through net/http. It is meant for
+	// tests and for meshes that encrypt, and cannot be set together with TLS.
+	Plaintext bool
+
+	// Handler answers the HTTP requests that the registry does not; nil means 404.
+	Handler http.Handler
+	// GRPCOptions are added to the server's own and win over them, save for grpc.Creds: TLS is the listener's.
+	GRPCOptions []grpc.ServerOption
+	// Logger gets what an operator should know; nil means silence.
+	Logger *slog.Logger
+
+	// MaxConcurrentStreams bounds the open calls on one connection. Default 1000.
+	MaxConcurrentStreams uint32
+	// HandshakeTimeout is how long a peer may take for its TLS handshake, and again to say which protocol it speaks.
+	// Default 10 s.
+	HandshakeTimeout time.Duration
+	// MaxHandshakes bounds the handshakes going on at a time; beyond it new connections are closed. Default 4096.
+	MaxHandshakes int
+	// MaxHandshakesPerAddress is the same for one peer address. Default 1024.
+	MaxHandshakesPerAddress int
+	// IdleTimeout is how long an HTTP connection may be open without a request. It does not concern gRPC's own
+	// connections, which may be idle for ever. Default 5 min with TLS; none with Plaintext, where the connections of gRPC
+	// clients cannot be told from the rest.
+	IdleTimeout time.Duration
+}
+
+// withDefaults returns the configuration with its defaults filled in, save for Registry and TLS.
+func (c Config) withDefaults() Config {
+	if c.Handler == nil {
+		c.Handler = http.NotFoundHandler()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.MaxConcurrentStreams = positiveOr(c.MaxConcurrentStreams, 1000)
+	c.HandshakeTimeout = positiveOr(c.HandshakeTimeout, 10*time.Second)
+	c.MaxHandshakes = positiveOr(c.MaxHandshakes, 4096)
+	c.MaxHandshakesPerAddress = positiveOr(c.MaxHandshakesPerAddress, 1024)
+	if !c.Plaintext {
+		c.IdleTimeout = positiveOr(c.IdleTimeout, 5*time.Minute)
+	}
+	c.GRPCOptions = slices.Clone(c.GRPCOptions)
+	return c
+}
+
+// validate reports everything that cannot be meant.
+func (c Config) validate() error {
+	var faults []error
+	if c.Plaintext && c.TLS != nil {
+		faults = append(faults, errors.New("server config: Plaintext and TLS are both set"))
+	}
+	if len(c.DevelopmentNames) > 0 && (c.Plaintext || c.TLS != nil) {
+		faults = append(faults, errors.New("server config: DevelopmentNames are set, but there is no development certificate"))
+	}
+	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil {
+		faults = append(faults, errors.New("server config: TLS has no certificate"))
+	}
+	return errors.Join(faults...)
+}
+
+// tlsConfig returns the TLS settings to serve with: those given, or a development certificate.
+func (c Config) tlsConfig() (*tls.Config, error) {
+	if c.TLS != nil {
+		return c.TLS, nil
+	}
+	certificate, err := devcert.New(c.DevelopmentNames...)
+	if err != nil {
+		return nil, fmt.Errorf("make a development certificate: %w", err)
+	}
+	c.Logger.Warn("no certificate given: serving with a development certificate that no client has a reason to trust",
+		slog.Any("names", append(certificate.Leaf.DNSNames, texts(certificate.Leaf.IPAddresses)...)),
+		slog.Time("expires", certificate.Leaf.NotAfter))
+	return &tls.Config{Certificates: []tls.Certificate{certificate}}, nil
+}
+
+// texts renders values by their String methods.
+func texts[T fmt.Stringer](values []T) []string {
+	all := make([]string, 0, len(values))
+	for _, v := range values {
+		all = append(all, v.String())
+	}
+	return all
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+// Package server is the server half: a registry of connected clients, which tells clients how busy a server is and keeps
+// track of who is connected, and a server that has it on one TLS port.
+//
+// Embedded in a gRPC server and a mux that exist already, it is three lines:
+//
+//	registry := server.NewRegistry(server.RegistryConfig{Name: "node1", Version: "1.0.0"})
+//	registry.Register(grpcServer)
+//	mux.Handle("/", registry.Handler())
+//
+// As a server of its own:
+//
+//	s, err := server.New(server.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	defer s.Close()
+//	return s.Serve(listener)
+//
+// # Configuration
+//
+// RegistryConfig and Config; their zero values are usable, and each field says its default. A server without a
+// certificate makes one for development. Plaintext has to be asked for.
+//
+// Whoever embeds the registry needs a keepalive.EnforcementPolicy with a MinTime below 10 s and PermitWithoutStream, or
+// gRPC cuts off clients that ping.
+//
+// # Errors
+//
+// New returns all faults of a configuration, joined. Serve returns the listener's error, or ErrClosed. A Connect stream
+// that the server ends has the status UNAVAILABLE and a trailer with the reason; see package contract.
+//
+// # Concurrency
+//
+// A Registry and a Server are safe for concurrent use. A Server owns its goroutines; Close ends them, within 100 ms. A
+// Registry has none.
+//
+// # Specification
+//
+// Chronicle's connection protocol: ConnectionService over gRPC, and the anonymous paths /connections/count,
+// /connections/reserve and /health over HTTP. ALPN is RFC 7301.
+package server

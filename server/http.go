@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Paths of the HTTP side, all of them anonymous.
+const (
+	countPath   = "/connections/count"
+	reservePath = "/connections/reserve"
+	healthPath  = "/health"
+)
+
+// What is taken of a body that nobody reads: so much, for so long. It keeps the connection of a client that sends a short
+// body, and cuts that of one which sends a long one or none of what it announced.
+const (
+	maxIgnoredBody    = 4096
+	ignoredBodyWithin = 2 * time.Second
+)
+
+// Header values that never change, shared so that an answer does not allocate them. Their capacity is 1: whoever appends
+// to one gets a copy.
+var (
+	jsonType = []string{"application/json; charset=utf-8"}
+	textType = []string{"text/plain"}
+	noStore  = []string{"no-store"}
+)
+
+// Handler returns the HTTP side: GET /connections/count, POST /connections/reserve and GET /health; HEAD works as GET
+// does. Any other path is 404, any other method 405. Mount it at those paths of a mux of your own, unchanged; it needs no
+// authentication in front and looks at no request header.
+//
+// The peer that a reservation is booked to is the request's RemoteAddr, so behind an HTTP proxy all clients are one.
+func (r *Registry) Handler() http.Handler {
+	return http.HandlerFunc(r.serveHTTP)
+}
+
+func (r *Registry) serveHTTP(w http.ResponseWriter, req *http.Request) {
+	w.Header()["Cache-Control"] = noStore
+	switch req.URL.Path {
+	case countPath:
+		if readOnly(w, req) {
+			r.serveCount(w, req)
+		}
+	case reservePath:
+		r.serveReserve(w, req)
+	case healthPath:
+		if readOnly(w, req) {
+			r.serveHealth(w, req)
+		}
+	default:
+		http.NotFound(w, req)
+	}
+}
+
+// readOnly lets GET and HEAD through and answers 405 to the rest.
+func readOnly(w http.ResponseWriter, req *http.Request) bool {
+	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+		return true
+	}
+	refuseMethod(w, "GET, HEAD")
+	return false
+}
+
+func refuseMethod(w http.ResponseWriter, allow string) {
+	w.Header().Set("Allow", allow)
+	http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+}
+
+func (r *Registry) serveCount(w http.ResponseWriter, req *http.Request) {
+	w.Header()["Content-Type"] = jsonType
+	var digits [20]byte
+	write(w, req, strconv.AppendInt(digits[:0], int64(r.Count()), 10))
+}
+
+func (r *Registry) serveHealth(w http.ResponseWriter, req *http.Request) {
+	w.Header()["Content-Type"] = textType
+	if r.isClosed() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		write(w, req, []byte("Unhealthy"))
+		return
+	}
+	write(w, req, []byte("Healthy"))
+}
+
+func (r *Registry) serveReserve(w http.ResponseWriter, req *http.Request) {
+	if req.Method != http.MethodPost {
+		refuseMethod(w, http.MethodPost)
+		return
+	}
+	dropBody(w, req)
+	wait, v := r.reserve(sourceOfText(req.RemoteAddr))
+	switch v {
+	case tooMany:
+		seconds := max(math.Ceil(wait.Seconds()), 1)
+		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
+		http.Error(w, "too many reservations", http.StatusTooManyRequests)
+	case refusedClosed:
+		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+	case reserved:
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+// write answers with a short body. net/http finds its length, save for HEAD, where no body is written at all.
+func write(w http.ResponseWriter, req *http.Request, body []byte) {
+	if req.Method == http.MethodHead {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		return
+	}
+	// An error here means that the client has gone; there is nobody left to tell.
+	_, _ = w.Write(body)
+}
+
+// dropBody reads a short body and forgets it. Left to itself net/http would read up to 256 KiB of it to keep the
+// connection, and wait without end for a body that was announced and never comes.
+func dropBody(w http.ResponseWriter, req *http.Request) {
+	if req.ContentLength == 0 {
+		return
+	}
+	// Where the writer is somebody's wrapper that has no deadline, the server's own read timeout is what is left.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(ignoredBodyWithin))
+	n, err := io.CopyN(io.Discard, req.Body, maxIgnoredBody+1)
+	if (n > maxIgnoredBody || err != io.EOF) && req.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+func (r *Registry) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}

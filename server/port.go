@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// port takes connections in and hands each to the half of the server that speaks its protocol: gRPC clients to grpc-go's
+// own transport, everything else to net/http. It runs the TLS handshakes itself, for three reasons: what the client
+// offered is known before the connection is handed on, silent peers are bounded, and closing need not wait for any of
+// them.
+type port struct {
+	tls       *tls.Config // nil serves everything in plaintext through net/http
+	timeout   time.Duration
+	admission *admission
+	native    *handoff
+	web       *handoff
+	logger    *slog.Logger
+
+	open     conns
+	wg       sync.WaitGroup // handshakes
+	shutdown chan struct{}
+}
+
+// serve accepts until the listener fails. It returns the listener's error.
+func (p *port) serve(listener net.Listener) error {
+	var pause time.Duration
+	for {
+		accepted, err := listener.Accept()
+		if err != nil {
+			if !isTemporary(err) {
+				return err
+			}
+			pause = nextPause(pause)
+			p.logger.Warn("cannot accept a connection, trying again", slog.Any("error", err), slog.Duration("after", pause))
+			if !p.sleep(pause) {
+				return err
+			}
+			continue
+		}
+		pause = 0
+		p.take(accepted)
+	}
+}
+
+// take starts the handshake of an accepted connection, or closes it when there are too many.
+func (p *port) take(accepted net.Conn) {
+	c, ok := p.open.add(accepted)
+	if !ok {
+		_ = accepted.Close() // the server is closed
+		return
+	}
+	if err := setUserTimeout(accepted); err != nil {
+		p.logger.Debug("cannot set TCP_USER_TIMEOUT", slog.Any("error", err))
+	}
+	if p.tls == nil {
+		p.hand(c, p.web)
+		return
+	}
+	if !p.admission.enter(c.from) {
+		p.logger.Debug("too many handshakes, closing a new connection", slog.Any("peer", accepted.RemoteAddr()))
+		_ = c.Close()
+		return
+	}
+	p.wg.Go(func() { p.handshake(c) })
+}
+
+// handshake runs the TLS handshake and hands the connection on.
+func (p *port) handshake(c *conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	secure := tls.Server(c, p.tls)
+	err := secure.HandshakeContext(ctx)
+	cancel()
+	p.admission.leave(c.from)
+	if err != nil {
+		p.logger.Debug("TLS handshake", slog.Any("peer", c.RemoteAddr()), slog.Any("error", err))
+		_ = c.Close()
+		return
+	}
+	if c.onlyHTTP2 {
+		p.hand(secure, p.native)
+		return
+	}
+	p.hand(secure, p.web)
+}
+
+// hand passes a connection on, and closes it when the other side has stopped.
+func (p *port) hand(c net.Conn, to *handoff) {
+	if !to.give(c) {
+		_ = c.Close()
+	}
+}
+
+// close cuts every connection and waits for the handshakes to end. The listeners are closed by their owner before.
+func (p *port) close() {
+	close(p.shutdown)
+	_ = p.native.Close() // never fails
+	_ = p.web.Close()
+	p.open.closeAll()
+	p.wg.Wait()
+}
+
+// sleep waits, and reports false when the port is closed meanwhile.
+func (p *port) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.shutdown:
+		return false
+	}
+}
+
+// isTemporary tells an error of one connection or a shortage, as of file descriptors, from the end of the listener.
+func isTemporary(err error) bool {
+	temporary, ok := err.(interface{ Temporary() bool })
+	return ok && temporary.Temporary()
+}
+
+// nextPause doubles the pause after a failed accept, from 5 ms to 1 s.
+func nextPause(pause time.Duration) time.Duration {
+	return min(max(2*pause, 5*time.Millisecond), time.Second)
+}

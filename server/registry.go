@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/health"
+
+	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+)
+
+// Registry knows the clients of one server and those that have said they will come. It is the part to embed: Handler has
+// its HTTP side and Register its gRPC side. NewRegistry makes one; the zero value is not usable. It is safe for
+// concurrent use.
+//
+// Counts are exact: a client is counted from the moment its Connect stream is accepted to the moment it is removed, and
+// a reservation from the request that makes it until its client comes or it expires, never both for one client.
+type Registry struct {
+	config RegistryConfig
+	start  time.Time // times inside are spans since then, on the monotonic clock
+	health *health.Server
+
+	// clients has locks of its own. Lock order: mu, then a shard. Keep-alives take a shard's lock only.
+	clients *clients
+
+	// mu guards what follows, and makes each change of clients and reservations one step for the count.
+	mu           sync.Mutex
+	connected    int
+	reservations *reservations
+	limiter      *limiter
+	closed       bool
+
+	// What Count reads without mu: written under mu after each change. total holds until nextExpiry.
+	total      atomic.Int64
+	nextExpiry atomic.Int64
+}
+
+// NewRegistry returns an empty registry. It starts nothing; Close ends the streams of its clients.
+func NewRegistry(config RegistryConfig) *Registry {
+	config = config.withDefaults()
+	r := &Registry{
+		config:       config,
+		start:        time.Now(),
+		health:       health.NewServer(),
+		clients:      newClients(),
+		reservations: newReservations(config.ReservationTTL, config.MaxReservations, config.MaxReservationsPerAddress),
+		limiter:      newLimiter(config.ReservationRate, config.ReservationBurst),
+	}
+	r.nextExpiry.Store(math.MaxInt64)
+	return r
+}
+
+// Count returns the number of connected clients plus live reservations. It takes no lock as long as no reservation has
+// expired since it was last called.
+func (r *Registry) Count() int {
+	// The time is read first. Whoever changes the count has dropped what was expired by then, so a total read later holds
+	// reservations only that are alive now.
+	now := r.now()
+	if int64(now) < r.nextExpiry.Load() {
+		return int(r.total.Load())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reservations.expire(now)
+	r.publishLocked()
+	return int(r.total.Load())
+}
+
+// Close ends the Connect stream of every client with a status that says so, and refuses new clients and reservations; the
+// health service answers NOT_SERVING. It does not wait for the streams: whoever serves them does. Closing twice does
+// nothing.
+//
+// An orderly end, in which clients are moved elsewhere over a few seconds, has its place in front of this.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	already := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if already {
+		return
+	}
+	r.health.Shutdown()
+	// No client can be added now, since connect looks at closed under mu.
+	for _, c := range r.clients.all() {
+		c.end(contract.ReasonClosing)
+	}
+}
+
+// now is the time on the registry's own scale.
+func (r *Registry) now() time.Duration { return time.Since(r.start) }
+
+// publishLocked makes a change visible to Count.
+func (r *Registry) publishLocked() {
+	next := int64(math.MaxInt64)
+	if expiry, ok := r.reservations.nextExpiry(); ok {
+		next = int64(expiry)
+	}
+	r.nextExpiry.Store(next)
+	r.total.Store(int64(r.connected + r.reservations.len()))
+}
+
+// verdict is what became of a request to reserve.
+type verdict int
+
+const (
+	reserved verdict = iota
+	tooMany
+	refusedClosed
+)
+
+// reserve makes a reservation for the source. When there are too many, wait says when it is worth asking again.
+func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, refusedClosed
+	}
+	now := r.now()
+	if !r.limiter.allow(from, r.start.Add(now)) {
+		return 0, tooMany
+	}
+	r.reservations.expire(now)
+	wait, ok := r.reservations.add(from, now)
+	r.publishLocked()
+	if !ok {
+		return wait, tooMany
+	}
+	return 0, reserved
+}
+
+// connect registers a client in place of the reservation that announced it, if its source has one. A live client with
+// the same id is replaced and told: two streams cannot share one entry, and the newer one is more likely to be alive.
+// It returns false when the registry is closed.
+func (r *Registry) connect(c *client, from source) bool {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return false
+	}
+	now := r.now()
+	c.lastSeen.Store(int64(now))
+	if !c.request.GetIsRunningWithDebugger() {
+		// The callback waits for mu, so it finds the client registered.
+		c.stale = time.AfterFunc(r.config.StaleAfter, func() { r.checkStale(c) })
+	}
+	r.reservations.expire(now)
+	r.reservations.consume(from)
+	older := r.clients.put(c)
+	if older == nil {
+		r.connected++
+	}
+	r.publishLocked()
+	r.mu.Unlock()
+	if older != nil {
+		older.end(contract.ReasonReplaced)
+	}
+	return true
+}
+
+// disconnect removes a client whose stream ends. It removes nothing when the client was evicted or replaced before.
+func (r *Registry) disconnect(c *client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.removeLocked(c)
+}
+
+func (r *Registry) removeLocked(c *client) {
+	if c.stale != nil {
+		c.stale.Stop()
+	}
+	if !r.clients.remove(c) {
+		return
+	}
+	r.connected--
+	r.reservations.expire(r.now())
+	r.publishLocked()
+}
+
+// checkStale evicts a client that has been silent for too long, else looks again when it could be. It is the client's own
+// timer, so that a silent client is found on time and nothing ever scans all of them.
+func (r *Registry) checkStale(c *client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := r.config.StaleAfter - r.age(c, r.now())
+	if left > 0 {
+		if r.clients.get(c.id) == c {
+			c.stale.Reset(left)
+		}
+		return
+	}
+	if r.clients.get(c.id) != c {
+		return // ended or replaced in the meantime
+	}
+	r.removeLocked(c)
+	c.end(contract.ReasonEvicted)
+}
+
+// keepAlive notes that the client of that id is alive, and reports whether there is one. It allocates nothing.
+func (r *Registry) keepAlive(id string) bool {
+	c := r.clients.get(id)
+	if c == nil {
+		return false
+	}
+	c.lastSeen.Store(int64(r.now()))
+	return true
+}
+
+// age is how long ago the client was last heard of.
+func (r *Registry) age(c *client, now time.Duration) time.Duration {
+	return max(now-time.Duration(c.lastSeen.Load()), 0)
+}
+
+// connectedClients describes the clients, in no order.
+func (r *Registry) connectedClients() []*clientspb.ConnectedClient {
+	all := r.clients.all()
+	described := make([]*clientspb.ConnectedClient, 0, len(all))
+	now, wall := r.now(), time.Now()
+	for _, c := range all {
+		described = append(described, c.describe(wall, r.age(c, now)))
+	}
+	return described
+}

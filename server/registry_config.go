@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import "time"
+
+// RegistryConfig says what a registry is called and what it allows. The zero value is a stock server's behaviour with our
+// bounds; zero and negative numbers mean their defaults, so no bound can be switched off by accident.
+type RegistryConfig struct {
+	// Name is what GetConnectedClients calls this server. Empty means the address that the client is connected to.
+	Name string
+	// Version and CommitSHA are what GetVersionInfo answers.
+	Version, CommitSHA string
+
+	// KeepAliveInterval is how often the server sends a keep-alive to each client. Default 1 s; at least 1 ms.
+	KeepAliveInterval time.Duration
+	// StaleAfter is how long a client may be silent before it is removed and told. Default 5 s.
+	StaleAfter time.Duration
+
+	// ReservationTTL is how long a reservation counts when its client does not come. Default 30 s.
+	ReservationTTL time.Duration
+	// MaxReservations bounds the live reservations in all. Default 1024.
+	MaxReservations int
+	// MaxReservationsPerAddress bounds the live reservations of one peer address. Default 256.
+	MaxReservationsPerAddress int
+	// ReservationRate is how many reservations a second one peer address may make. Default 200.
+	ReservationRate float64
+	// ReservationBurst is how many of them it may make at once. Default 256.
+	ReservationBurst int
+}
+
+// withDefaults returns the configuration with its defaults filled in.
+func (c RegistryConfig) withDefaults() RegistryConfig {
+	c.KeepAliveInterval = max(positiveOr(c.KeepAliveInterval, time.Second), time.Millisecond)
+	c.StaleAfter = positiveOr(c.StaleAfter, 5*time.Second)
+	c.ReservationTTL = positiveOr(c.ReservationTTL, 30*time.Second)
+	c.MaxReservations = positiveOr(c.MaxReservations, 1024)
+	c.MaxReservationsPerAddress = positiveOr(c.MaxReservationsPerAddress, 256)
+	c.ReservationRate = positiveOr(c.ReservationRate, 200)
+	c.ReservationBurst = positiveOr(c.ReservationBurst, 256)
+	return c
+}
+
+// positiveOr returns the value, or the default where the value is zero, negative or not a number.
+func positiveOr[T ~int | ~int64 | ~uint32 | ~float64](value, otherwise T) T {
+	if value > 0 {
+		return value
+	}
+	return otherwise
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"container/list"
+	"time"
+)
+
+// reservations is the table of clients that said they would connect. It does no locking and never looks at the clock: the
+// registry's lock guards it, and every method is told the time, as a span since the registry was made.
+//
+// All reservations live equally long, so one list in the order of their making is also in the order of their expiry, and
+// expiring looks at the front only. Each source has a list of its own for finding its oldest one. A source is in the map
+// only while it has a reservation, so the map is bounded by the same number as the reservations.
+//
+// Reservations with an id, made to be released or matched by it, belong here too: both lists can drop an element
+// anywhere.
+type reservations struct {
+	ttl          time.Duration
+	max          int
+	maxPerSource int
+
+	byAge    list.List // of *reservation, oldest first
+	bySource map[source]*list.List
+}
+
+// reservation is one announced client.
+type reservation struct {
+	from    source
+	expires time.Duration
+	inAge   *list.Element
+	inFrom  *list.Element
+}
+
+func newReservations(ttl time.Duration, limit, perSource int) *reservations {
+	return &reservations{ttl: ttl, max: limit, maxPerSource: perSource, bySource: make(map[source]*list.List)}
+}
+
+// len is the number of reservations that have not been dropped yet; call expire first.
+func (rs *reservations) len() int { return rs.byAge.Len() }
+
+// nextExpiry returns when the oldest reservation ends, and false when there is none.
+func (rs *reservations) nextExpiry() (time.Duration, bool) {
+	front := rs.byAge.Front()
+	if front == nil {
+		return 0, false
+	}
+	return front.Value.(*reservation).expires, true
+}
+
+// expire drops what has ended by now. Each reservation is dropped once, so the cost is constant for each one made.
+func (rs *reservations) expire(now time.Duration) {
+	for front := rs.byAge.Front(); front != nil; front = rs.byAge.Front() {
+		oldest := front.Value.(*reservation)
+		if oldest.expires > now {
+			return
+		}
+		rs.drop(oldest)
+	}
+}
+
+// add makes a reservation. Where a bound forbids it, it makes none and returns how long it takes until the reservation
+// that stands in the way ends.
+func (rs *reservations) add(from source, now time.Duration) (wait time.Duration, ok bool) {
+	own := rs.bySource[from]
+	if own != nil && own.Len() >= rs.maxPerSource {
+		return own.Front().Value.(*reservation).expires - now, false
+	}
+	if rs.byAge.Len() >= rs.max {
+		return rs.byAge.Front().Value.(*reservation).expires - now, false
+	}
+	if own == nil {
+		own = list.New()
+		rs.bySource[from] = own
+	}
+	made := &reservation{from: from, expires: now + rs.ttl}
+	made.inAge = rs.byAge.PushBack(made)
+	made.inFrom = own.PushBack(made)
+	return 0, true
+}
+
+// consume drops the oldest reservation of the source, whose client has come, and reports whether there was one.
+func (rs *reservations) consume(from source) bool {
+	own := rs.bySource[from]
+	if own == nil {
+		return false
+	}
+	rs.drop(own.Front().Value.(*reservation))
+	return true
+}
+
+func (rs *reservations) drop(r *reservation) {
+	rs.byAge.Remove(r.inAge)
+	own := rs.bySource[r.from]
+	own.Remove(r.inFrom)
+	if own.Len() == 0 {
+		delete(rs.bySource, r.from)
+	}
+}

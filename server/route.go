@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// serveHTTP routes the requests of connections that net/http serves.
+func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
+	if isGRPC(req) {
+		s.grpc.ServeHTTP(w, req)
+		return
+	}
+	switch req.URL.Path {
+	case countPath, reservePath, healthPath:
+		s.registry.serveHTTP(w, req)
+	default:
+		s.config.Handler.ServeHTTP(w, req)
+	}
+}
+
+// isGRPC tells a gRPC request from others by its content type, which must be exact or be followed by "+" or ";": gRPC-Web
+// begins with the same letters.
+func isGRPC(req *http.Request) bool {
+	if req.ProtoMajor != 2 {
+		return false
+	}
+	rest, ok := strings.CutPrefix(req.Header.Get("Content-Type"), "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}
+
+// inFlight counts running handlers, so that closing can wait for them; http.Server.Close does not. The zero value is
+// ready.
+type inFlight struct {
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// track counts what a handler does. Requests that come after wait has been called get 503; their connections are closed
+// already.
+func (f *inFlight) track(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !f.enter() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		defer f.wg.Done()
+		handler.ServeHTTP(w, req)
+	})
+}
+
+func (f *inFlight) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.wg.Add(1)
+	return true
+}
+
+// wait lets no handler start any more and waits for those that run.
+func (f *inFlight) wait() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.wg.Wait()
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/contract/hostpb"
+)
+
+// Register adds the gRPC side to a server that does not serve yet: the ConnectionService, the host service with the
+// version, and gRPC health. Where the server already has a health service, that one stays.
+func (r *Registry) Register(server *grpc.Server) {
+	service := &connectionService{registry: r, empty: &emptypb.Empty{}}
+	clientspb.RegisterConnectionServiceServer(server, service)
+	hostpb.RegisterServerServer(server, &hostService{version: r.config.Version, commit: r.config.CommitSHA})
+	r.setServing(clientspb.ConnectionService_ServiceDesc.ServiceName)
+	r.setServing(hostpb.Server_ServiceDesc.ServiceName)
+	if _, ok := server.GetServiceInfo()[grpc_health_v1.Health_ServiceDesc.ServiceName]; !ok {
+		grpc_health_v1.RegisterHealthServer(server, r.health)
+	}
+}
+
+// setServing reports a service as serving; a registry that is closed keeps saying that nothing is.
+func (r *Registry) setServing(service string) {
+	r.health.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
+}
+
+// connectionService is the gRPC face of a registry. The methods that it does not have answer UNIMPLEMENTED, which stock
+// clients take for a server that is older than they are.
+type connectionService struct {
+	clientspb.UnimplementedConnectionServiceServer
+	registry *Registry
+	empty    *emptypb.Empty // the one answer to all keep-alives, never written to
+}
+
+// Connect registers a client for as long as its stream is open and sends it keep-alives.
+func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream grpc.ServerStreamingServer[clientspb.ConnectionKeepAlive]) error {
+	if err := checkConnectionID(request.GetConnectionId()); err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	c := newClient(request, s.registry.addressSeenBy(ctx))
+	if !s.registry.connect(c, sourceOfCall(ctx)) {
+		return s.endStream(stream, contract.ReasonClosing)
+	}
+	defer s.registry.disconnect(c)
+	return s.sendKeepAlives(c, stream)
+}
+
+// sendKeepAlives sends one at once and then one in each interval, until the client leaves or is ended.
+func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStreamingServer[clientspb.ConnectionKeepAlive]) error {
+	ticker := time.NewTicker(s.registry.config.KeepAliveInterval)
+	defer ticker.Stop()
+	keepAlive := &clientspb.ConnectionKeepAlive{ConnectionId: c.id}
+	for {
+		if err := stream.Send(keepAlive); err != nil {
+			return err // made by grpc-go, and a status already
+		}
+		select {
+		case <-ticker.C:
+		case <-c.ended:
+			return s.endStream(stream, c.reason)
+		case <-stream.Context().Done():
+			return statusOfContext(stream.Context())
+		}
+	}
+}
+
+// endStream says why, in the trailer for programs and in the status for people.
+func (s *connectionService) endStream(stream grpc.ServerStream, reason string) error {
+	stream.SetTrailer(metadata.Pairs(contract.ReasonTrailer, reason))
+	return endStatus(reason, s.registry.config.StaleAfter)
+}
+
+// ConnectionKeepAlive notes that a client is alive. As with a stock server an id that is not registered is no error: the
+// client learns of it from its Connect stream.
+func (s *connectionService) ConnectionKeepAlive(_ context.Context, keepAlive *clientspb.ConnectionKeepAlive) (*emptypb.Empty, error) {
+	s.registry.keepAlive(keepAlive.GetConnectionId())
+	return s.empty, nil
+}
+
+// GetConnectedClients lists the clients of this server, by connection id. The answers of peers have their place here.
+func (s *connectionService) GetConnectedClients(context.Context, *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
+	items := s.registry.connectedClients()
+	slices.SortFunc(items, func(a, b *clientspb.ConnectedClient) int {
+		return cmp.Compare(a.GetConnectionId(), b.GetConnectionId())
+	})
+	return &clientspb.IEnumerable_ConnectedClient{Items: items}, nil
+}
+
+// addressSeenBy is what the list of clients calls this server: its name, or else the address that the caller reached.
+func (r *Registry) addressSeenBy(ctx context.Context) string {
+	if r.config.Name != "" {
+		return r.config.Name
+	}
+	if caller, ok := peer.FromContext(ctx); ok && caller.LocalAddr != nil {
+		return caller.LocalAddr.String()
+	}
+	return ""
+}
+
+// hostService answers which version runs.
+type hostService struct {
+	hostpb.UnimplementedServerServer
+	version, commit string
+}
+
+// GetVersionInfo returns the version. Some clients call it to see whether the server is ready.
+func (s *hostService) GetVersionInfo(context.Context, *emptypb.Empty) (*hostpb.ServerVersionInfo, error) {
+	return &hostpb.ServerVersionInfo{Version: s.version, CommitSha: s.commit}, nil
+}

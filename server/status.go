@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evenkeel-go/evenkeel/contract"
+)
+
+// checkConnectionID refuses an id that cannot name a client.
+func checkConnectionID(id string) error {
+	if id == "" {
+		return status.Error(codes.InvalidArgument, "the connection id is empty")
+	}
+	if len(id) > maxConnectionID {
+		return status.Errorf(codes.InvalidArgument, "the connection id has %d bytes, more than %d", len(id), maxConnectionID)
+	}
+	return nil
+}
+
+// endStatus is how a Connect stream ends when the server ends it. Stock clients look for the code, and some for the word
+// "connection" in the text, to know that they should connect again.
+func endStatus(reason string, staleAfter time.Duration) error {
+	text := "connection closed"
+	switch reason {
+	case contract.ReasonEvicted:
+		seconds := strconv.FormatFloat(staleAfter.Seconds(), 'g', -1, 64)
+		text = fmt.Sprintf("connection evicted: no keep-alive for %s s", seconds)
+	case contract.ReasonReplaced:
+		text = "connection replaced: another one has the same connection id"
+	case contract.ReasonClosing:
+		text = "connection closing: the server is stopping"
+	}
+	return status.Error(codes.Unavailable, text)
+}
+
+// statusOfContext is how a Connect stream ends when its client has gone.
+func statusOfContext(ctx context.Context) error {
+	return status.FromContextError(ctx.Err()).Err()
+}
