@@ -23,14 +23,19 @@ type failer interface {
 }
 
 // requireCode fails unless err is a *ParseError with the code.
-func requireCode(tb failer, err error, want connstring.Code) *connstring.ParseError {
+func requireCode(tb failer, err error, want connstring.Code) {
+	tb.Helper()
+	if e := parseError(tb, err); e.Code != want {
+		tb.Fatalf("got code %q (%v), want %q", e.Code, e, want)
+	}
+}
+
+// parseError fails unless err is a *ParseError.
+func parseError(tb failer, err error) *connstring.ParseError {
 	tb.Helper()
 	e, ok := errors.AsType[*connstring.ParseError](err)
 	if !ok {
-		tb.Fatalf("got error %v, want a *ParseError with code %q", err, want)
-	}
-	if e.Code != want {
-		tb.Fatalf("got code %q (%v), want %q", e.Code, e, want)
+		tb.Fatalf("got error %v, want a *ParseError", err)
 	}
 	return e
 }
@@ -110,67 +115,83 @@ func TestNewRefusesWhatParseRefuses(t *testing.T) {
 		{"no host", connstring.ConnString{}, "host: missing (as in chronicle://localhost:35000)"},
 		{"an empty name", connstring.ConnString{Hosts: []connstring.Host{{Name: "a"}, {}}}, "host 2: missing (as in chronicle://localhost:35000)"},
 		{
-			"a name that holds a port", connstring.ConnString{Hosts: []connstring.Host{{Name: "node1:35000"}}},
+			"a name that holds a port",
+			connstring.ConnString{Hosts: []connstring.Host{{Name: "node1:35000"}}},
 			"host: not an IPv6 address (write the address without brackets and port)",
 		},
 		{
-			"an address in brackets", connstring.ConnString{Hosts: []connstring.Host{{Name: "[::1]"}}},
+			"an address in brackets",
+			connstring.ConnString{Hosts: []connstring.Host{{Name: "[::1]"}}},
 			"host: not an IPv6 address (write the address without brackets and port)",
 		},
 		{
-			"a name that holds an option", connstring.ConnString{Hosts: []connstring.Host{{Name: "node1/?auth=none"}}},
+			"a name that holds an option",
+			connstring.ConnString{Hosts: []connstring.Host{{Name: "node1/?auth=none"}}},
 			"host: byte that has no place in a name (names have letters, digits, hyphens, underscores and dots)",
 		},
 		{
-			"a list in one name", connstring.ConnString{Hosts: []connstring.Host{{Name: "a,b"}}},
+			"a list in one name",
+			connstring.ConnString{Hosts: []connstring.Host{{Name: "a,b"}}},
 			"host: byte that has no place in a name (names have letters, digits, hyphens, underscores and dots)",
 		},
 		{
-			"two srv names", connstring.ConnString{SRV: true, Hosts: []connstring.Host{{Name: "a"}, {Name: "b"}}},
+			"two srv names",
+			connstring.ConnString{SRV: true, Hosts: []connstring.Host{{Name: "a"}, {Name: "b"}}},
 			"host: more than one name with chronicle+srv (list the hosts in SRV records)",
 		},
 		{
-			"an srv port", connstring.ConnString{SRV: true, Hosts: []connstring.Host{{Name: "a", Port: 1}}},
+			"an srv port",
+			connstring.ConnString{SRV: true, Hosts: []connstring.Host{{Name: "a", Port: 1}}},
 			"port: not allowed with chronicle+srv (the ports are in the SRV records)",
 		},
 		{
-			"an srv address", connstring.ConnString{SRV: true, Hosts: []connstring.Host{{Name: "::1"}}},
+			"an srv address",
+			connstring.ConnString{SRV: true, Hosts: []connstring.Host{{Name: "::1"}}},
 			"host: IP address with chronicle+srv (SRV records belong to a DNS name)",
 		},
 		{
-			"a user without a password", connstring.ConnString{Hosts: one, Username: "app"},
+			"a user without a password",
+			connstring.ConnString{Hosts: one, Username: "app"},
 			"credentials: password is missing (write user:password@ or neither)",
 		},
 		{
-			"a password without a user", connstring.ConnString{Hosts: one, Password: secret("hunter2")},
+			"a password without a user",
+			connstring.ConnString{Hosts: one, Password: secret("hunter2")},
 			"credentials: user name is missing (write user:password@ or neither)",
 		},
 		{
-			"credentials and apiKey", connstring.ConnString{Hosts: one, Username: "app", Password: secret("p"), APIKey: secret("k")},
+			"credentials and apiKey",
+			connstring.ConnString{Hosts: one, Username: "app", Password: secret("p"), APIKey: secret("k")},
 			"option apiKey: apiKey together with user and password (keep one of them)",
 		},
 		{
-			"credentials and auth=none", connstring.ConnString{Hosts: one, Username: "app", Password: secret("p"), AuthNone: true},
+			"credentials and auth=none",
+			connstring.ConnString{Hosts: one, Username: "app", Password: secret("p"), AuthNone: true},
 			"option auth: auth=none together with user and password (keep one of them)",
 		},
 		{
-			"apiKey and auth=none", connstring.ConnString{Hosts: one, APIKey: secret("k"), AuthNone: true},
+			"apiKey and auth=none",
+			connstring.ConnString{Hosts: one, APIKey: secret("k"), AuthNone: true},
 			"option auth: auth=none together with apiKey (keep one of them)",
 		},
 		{
-			"an unknown load balancer", connstring.ConnString{Hosts: one, LoadBalancer: "fastest"},
+			"an unknown load balancer",
+			connstring.ConnString{Hosts: one, LoadBalancer: "fastest"},
 			"option loadBalancer: not a known strategy (use least-connections, round-robin or random)",
 		},
 		{
-			"a name server without srv", connstring.ConnString{Hosts: one, SRVNameServer: "ns1"},
+			"a name server without srv",
+			connstring.ConnString{Hosts: one, SRVNameServer: "ns1"},
 			"option srvNameServer: name server without chronicle+srv (begin with chronicle+srv:// or leave it out)",
 		},
 		{
-			"a broken name server", connstring.ConnString{SRV: true, Hosts: one, SRVNameServer: "ns1:x"},
+			"a broken name server",
+			connstring.ConnString{SRV: true, Hosts: one, SRVNameServer: "ns1:x"},
 			"option srvNameServer: bad port: not a number (write host or host:port, with an IPv6 address in brackets)",
 		},
 		{
-			"too much", connstring.ConnString{Hosts: one, APIKey: secret(strings.Repeat("k", connstring.MaxLength))},
+			"too much",
+			connstring.ConnString{Hosts: one, APIKey: secret(strings.Repeat("k", connstring.MaxLength))},
 			"string: longer than 65536 bytes",
 		},
 	}
@@ -345,7 +366,8 @@ func TestUnknownOptionSuggestions(t *testing.T) {
 		t.Run(tt.option[:min(len(tt.option), 30)], func(t *testing.T) {
 			t.Parallel()
 			_, err := connstring.Parse("chronicle://a/?" + tt.option + "=x")
-			e := requireCode(t, err, connstring.CodeOptionUnknown)
+			requireCode(t, err, connstring.CodeOptionUnknown)
+			e := parseError(t, err)
 			want := "did you mean " + tt.meant + "?"
 			if tt.meant == "" {
 				want = connstring.HintOptionsForTest
@@ -373,8 +395,14 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"auth", "auth", 0}, {"auth", "oath", 2},
-		{"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"abc", "xyz", 3},
+		{"", "", 0},
+		{"a", "", 1},
+		{"", "ab", 2},
+		{"auth", "auth", 0},
+		{"auth", "oath", 2},
+		{"kitten", "sitting", 3},
+		{"flaw", "lawn", 2},
+		{"abc", "xyz", 3},
 	}
 	for _, tt := range tests {
 		if got := connstring.EditDistanceForTest(tt.a, tt.b); got != tt.want {

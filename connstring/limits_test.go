@@ -53,7 +53,8 @@ func TestLengthLimit(t *testing.T) {
 	atLimit := head + strings.Repeat("k", connstring.MaxLength-len(head))
 	requireRoundTrip(t, mustParse(t, atLimit))
 	_, err := connstring.Parse(atLimit + "k")
-	e := requireCode(t, err, connstring.CodeTooLong)
+	requireCode(t, err, connstring.CodeTooLong)
+	e := parseError(t, err)
 	if got, want := e.Error(), "connstring: string at byte 65536: longer than 65536 bytes"; got != want {
 		t.Errorf("got error %q, want %q", got, want)
 	}

@@ -241,7 +241,8 @@ func TestCredentialsAreNeverTakenForHosts(t *testing.T) {
 		t.Run(input, func(t *testing.T) {
 			t.Parallel()
 			_, err := connstring.Parse(input)
-			e := requireCode(t, err, connstring.CodeCredentialsUnescaped)
+			requireCode(t, err, connstring.CodeCredentialsUnescaped)
+			e := parseError(t, err)
 			if e.Part != connstring.PartCredentials || !strings.Contains(e.Hint, "%40") {
 				t.Errorf("got part %q and hint %q, want credentials and how to escape them", e.Part, e.Hint)
 			}
