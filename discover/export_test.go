@@ -6,8 +6,11 @@ package discover
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // LimitsForTest are the waits of an SRV resolver; zero leaves one as it is.
@@ -62,6 +65,18 @@ func redirect(servers []string) dialFunc {
 func JudgeForTest(msg []byte) ([]Endpoint, error) {
 	r := &srvResolver{owner: "_chronicle._tcp.x.test"}
 	return r.judge(context.Background(), outcome{server: "192.0.2.1:53", msg: msg})
+}
+
+// ReadForTest reads a message as a reply to a query with the id 7 and as one with addresses.
+func ReadForTest(msg []byte) (isReply bool, addrs []netip.Addr) {
+	const name = "_chronicle._tcp.x.test"
+	isReply = belongs(msg, 7, question(name, dnsmessage.TypeSRV)) == ours
+	for _, kind := range []dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA} {
+		if answer, err := parseReply(msg, kind); err == nil {
+			addrs = append(addrs, addresses(&answer, name, kind)...)
+		}
+	}
+	return isReply, addrs
 }
 
 // CheckNameForTest is checkName.

@@ -169,7 +169,7 @@ func TestSRVGarbageIsAServerThatFailed(t *testing.T) {
 				setFault(t, dns, owner, "", evenkeeltest.DNSFault{Raw: func(q evenkeeltest.DNSQuery) [][]byte {
 					return [][]byte{make(q.Packed)}
 				}})
-				defer discover.SetLimitsForTest(resolver, discover.LimitsForTest{Lookup: 300 * time.Millisecond})()
+				defer discover.SetLimitsForTest(resolver, discover.LimitsForTest{Lookup: 150 * time.Millisecond})()
 				_, err := resolver.Resolve(lateContext(t))
 				wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "")
 			})
@@ -318,6 +318,8 @@ func TestSRVLostDatagramIsSentAgain(t *testing.T) {
 			}
 			return [][]byte{rawReply(q.Packed, rawRecord(33, srvBody(0, 0, 1, "a", "test")))}
 		}})
+		// The system's resolver has its own limit, of 2 s.
+		defer discover.SetLimitsForTest(resolver, discover.LimitsForTest{Resend: 50 * time.Millisecond})()
 		endpoints, err := resolver.Resolve(lateContext(t))
 		if diff := cmp.Diff([]string{"0 0 a.test:1"}, lines(endpoints)); diff != "" || err != nil {
 			t.Errorf("err %v, endpoints (-want +got):\n%s", err, diff)

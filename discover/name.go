@@ -16,7 +16,7 @@ const (
 	maxLabel = 63
 )
 
-var errNotIP = errors.New("is an IP address where a DNS name is needed")
+var errIsAddress = errors.New("is an IP address where a DNS name is needed")
 
 // checkName says what is wrong with a DNS name that has no final dot. Underscores pass, as they do in service names and
 // in many host names. It never quotes the name, which may be as long as a message.
@@ -36,7 +36,7 @@ func checkName(name string) error {
 	}
 	// No top-level domain is all digits, so such a name is an address, or half of one.
 	if digitsOnly {
-		return errNotIP
+		return errIsAddress
 	}
 	return nil
 }

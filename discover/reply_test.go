@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +132,7 @@ func FuzzReply(f *testing.F) {
 	for _, answer := range malformedAnswers() {
 		f.Add(rawReply(rawQuestion(), answer.records...))
 	}
+	f.Add(rawReply(rawQuestion(), rawRecord(1, []byte{10, 0, 0, 1}), rawRecord(28, make([]byte, 16)), rawRecord(28, []byte{1})))
 	f.Add(rawQuestion())
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, msg []byte) {
@@ -139,6 +142,11 @@ func FuzzReply(f *testing.F) {
 		}
 		if len(endpoints) > len(msg) {
 			t.Errorf("%d endpoints of %d bytes", len(endpoints), len(msg))
+		}
+		if isReply, addrs := discover.ReadForTest(msg); isReply && len(msg) < 12 || slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+			return !a.IsValid() || a.IsUnspecified() || a.Is4In6()
+		}) {
+			t.Errorf("reply %v, addresses %v", isReply, addrs)
 		}
 		seen := make(map[string]bool)
 		for i, e := range endpoints {

@@ -200,15 +200,20 @@ func (r *srvResolver) failure(ctx context.Context, o outcome) error {
 	return failed
 }
 
-// serverUnknown tells that the name server's own name could not be looked up.
+// serverUnknown tells that the name server's own name could not be looked up. The cause is not wrapped when it is a
+// timeout: it would match context.DeadlineExceeded, which stands for the caller's deadline.
 func (r *srvResolver) serverUnknown(ctx context.Context, err error) error {
-	if ended(ctx) != nil || isTimeout(err) {
-		return r.failure(ctx, outcome{server: r.asker.server.String(), err: err})
+	server := r.asker.server.String()
+	failed := &LookupError{Name: r.owner, Server: server, Kind: ErrServerFailed}
+	switch {
+	case ended(ctx) != nil:
+		return r.failure(ctx, outcome{server: server})
+	case isTimeout(err):
+		failed.Kind, failed.Err = ErrTimeout, errors.New("its own name was not found in time")
+	default:
+		failed.Err = fmt.Errorf("its own name cannot be looked up: %w", err)
 	}
-	return &LookupError{
-		Name: r.owner, Server: r.asker.server.String(), Kind: ErrServerFailed,
-		Err: fmt.Errorf("its own name cannot be looked up: %w", err),
-	}
+	return failed
 }
 
 // ended returns how ctx ended, nil when it did not. Sockets are given its deadline, and may act on it a moment before

@@ -4,6 +4,7 @@
 package discover_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -350,4 +352,48 @@ func TestSRVNameServerThatDoesNotExist(t *testing.T) {
 	if dnsErr, ok := errors.AsType[*net.DNSError](failed); !ok || !dnsErr.IsNotFound {
 		t.Errorf("got %v, want the cause that its name does not exist", err)
 	}
+}
+
+func TestSRVNameServerWhoseNameIsNotFoundInTime(t *testing.T) {
+	t.Parallel()
+	system := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	setFault(t, system, "ns.invalid", "", evenkeeltest.DNSFault{Silent: true})
+	start := func(t *testing.T) discover.Resolver {
+		t.Helper()
+		resolver := newSRV(t, discover.SRVConfig{Name: name, NameServer: "ns.invalid"})
+		t.Cleanup(discover.SetNameServersResolverForTest(resolver, discover.SystemResolverForTest(system.Addr())))
+		t.Cleanup(discover.SetLimitsForTest(resolver, discover.LimitsForTest{Lookup: 150 * time.Millisecond}))
+		return resolver
+	}
+	t.Run("within our limit", func(t *testing.T) {
+		t.Parallel()
+		_, err := start(t).Resolve(lateContext(t))
+		wantLookupError(t, err, discover.ErrTimeout, "ns.invalid:53", "")
+		if errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "its own name") {
+			t.Errorf("got %v, want that its own name was not found, and not the caller's deadline", err)
+		}
+	})
+	t.Run("within the caller's deadline", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := start(t).Resolve(ctx)
+		wantLookupError(t, err, discover.ErrTimeout, "ns.invalid:53", "")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want context.DeadlineExceeded", err)
+		}
+	})
+}
+
+// FuzzNameServer configures any text as name server: no panic, and errors that do not grow with it.
+func FuzzNameServer(f *testing.F) {
+	for _, server := range []string{"10.0.0.1", "10.0.0.1:53", "[::1]:53", "[fe80::1%eth0]", "dns.test.:5353", "[", "]", ":", "[:]", "::1", "a:b:c"} {
+		f.Add(server)
+	}
+	f.Fuzz(func(t *testing.T, server string) {
+		resolver, err := discover.SRV(discover.SRVConfig{Name: name, NameServer: server})
+		if (resolver == nil) != (err != nil) || err != nil && len(err.Error()) > 200 {
+			t.Errorf("SRV = %v, %v", resolver, err)
+		}
+	})
 }

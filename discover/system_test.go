@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
+	"os"
 	"testing"
 	"time"
 
@@ -104,6 +104,43 @@ func TestSystemResolverAsksOverTCP(t *testing.T) {
 	}
 }
 
+// The dial hook is public through net.Resolver, so its connections keep their promise whatever is set on them.
+func TestSystemResolverConnections(t *testing.T) {
+	t.Parallel()
+	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	setFault(t, dns, owner, "", evenkeeltest.DNSFault{Raw: func(q evenkeeltest.DNSQuery) [][]byte { return [][]byte{q.Packed} }})
+	ctx, cancel := context.WithCancel(lateContext(t))
+	conn, err := discover.SystemResolver().Dial(ctx, "udp", dns.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	packets, ok := conn.(net.PacketConn)
+	if !ok {
+		t.Fatalf("%T is no net.PacketConn, so TCP would be spoken on it", conn)
+	}
+	buf := make([]byte, 512)
+	if _, err := conn.Write(rawQuestion()); err != nil {
+		t.Fatal(err)
+	}
+	if n, from, err := packets.ReadFrom(buf); err != nil || n == 0 || from.String() != dns.Addr() {
+		t.Errorf("ReadFrom = %d, %v, %v; want the echo from %s", n, from, err, dns.Addr())
+	}
+	if _, err := packets.WriteTo(rawQuestion(), conn.RemoteAddr()); !errors.Is(err, net.ErrWriteToConnected) {
+		t.Errorf("WriteTo = %v, want that the connection is connected", err)
+	}
+	cancel()
+	never := time.Time{}
+	for _, set := range []func(time.Time) error{conn.SetDeadline, conn.SetReadDeadline, conn.SetWriteDeadline} {
+		if err := set(never); err != nil {
+			t.Error(err)
+		}
+		if _, err := conn.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("Read after the cancel = %v, want it to end", err)
+		}
+	}
+}
+
 func TestSystemResolverIsGos(t *testing.T) {
 	t.Parallel()
 	if r := discover.SystemResolver(); !r.PreferGo || r.Dial == nil {
@@ -128,7 +165,7 @@ func TestEndpointLookupName(t *testing.T) {
 			t.Errorf("LookupName of %q, absolute %v = %q, want %q", tt.endpoint.Host, tt.endpoint.Absolute, got, tt.want)
 		}
 	}
-	if got := (discover.Endpoint{Host: "::1", Port: 53}).String(); got != "[::1]:53" || strings.Contains(got, "%!") {
+	if got := (discover.Endpoint{Host: "::1", Port: 53}).String(); got != "[::1]:53" {
 		t.Errorf("String = %q, want [::1]:53", got)
 	}
 }
