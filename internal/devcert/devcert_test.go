@@ -8,7 +8,7 @@ import (
 	"crypto/elliptic"
 	"crypto/tls"
 	"crypto/x509"
-		"strings"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
