@@ -3,7 +3,13 @@
 
 package balance
 
-import "math/rand/v2"
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+
+	"github.com/evenkeel-go/evenkeel/discover"
+)
 
 // SeedForTest makes the random choices of a strategy of this package repeatable.
 func SeedForTest(strategy Strategy, seed uint64) {
@@ -30,16 +36,9 @@ func PooledForTest(p *HTTPProber) (servers, conns int) {
 	return len(p.pool.targets), conns
 }
 
-// SweepForTest does what the pool does now and then, as if its connections had been idle for as long as they are kept.
-func SweepForTest(p *HTTPProber) {
-	p.pool.mu.Lock()
-	for _, t := range p.pool.targets {
-		for _, conn := range t.conns {
-			conn.lastUsed = conn.lastUsed.Add(-idleTimeout)
-		}
-	}
-	p.pool.mu.Unlock()
-	p.pool.sweep()
+// DialForTest makes a prober that is not in use yet dial through dial.
+func DialForTest(p *HTTPProber, dial func(context.Context, discover.Endpoint) (net.Conn, error)) {
+	p.dial = dial
 }
 
 // Limits of the package that tests refer to.
@@ -47,7 +46,7 @@ const (
 	MaxTargetsForTest   = maxTargets
 	MaxPenaltiesForTest = maxPenalties
 	MaxIdleHTTP1ForTest = maxIdleHTTP1
-	SilenceAfterForTest = silenceAfter
+	MaxExchangesForTest = maxExchanges
 	MaxAskedForTest     = maxAsked
 )
 

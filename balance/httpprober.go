@@ -72,6 +72,7 @@ func (c ProberConfig) Validate() error {
 type HTTPProber struct {
 	tls       *tls.Config // nil over plaintext
 	dialer    dial.Dialer
+	dial      func(context.Context, discover.Endpoint) (net.Conn, error) // dialer.Dial, or what a test puts there
 	transport *http.Transport
 	pool      *pool
 	calls     sync.WaitGroup
@@ -100,6 +101,7 @@ func NewProber(config ProberConfig) (*HTTPProber, error) {
 	if p.dialer.Resolver == nil {
 		p.dialer.Resolver = discover.SystemResolver()
 	}
+	p.dial = p.dialer.Dial
 	if !config.Plaintext {
 		p.tls = &tls.Config{}
 		if config.TLS != nil {
@@ -199,7 +201,7 @@ type handedKey struct{}
 
 // connect makes a connection to one of the addresses of the endpoint.
 func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*pooledConn, error) {
-	conn, err := p.dialer.Dial(ctx, endpoint)
+	conn, err := p.dial(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -222,7 +222,7 @@ func (t *target) pruneLocked(now time.Time) []*pooledConn {
 		}
 		gone := conn.Err() != nil ||
 			idle && (conn.retired || now.Sub(conn.lastUsed) >= idleTimeout) ||
-			idle && !conn.http2 && idleHTTP1 > maxIdleHTTP1
+			idle && !conn.http2 && idleHTTP1 > maxIdleHTTP1+t.users // whoever is here may need one in a moment
 		if gone {
 			pruned = append(pruned, conn)
 		}
