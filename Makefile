@@ -34,12 +34,12 @@ vet: ## Run go vet
 	$(GO) vet ./...
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## Check style and look for mistakes
-	$(BIN)/golangci-lint run
+lint: bin/golangci-lint ## Check style and look for mistakes
+	bin/golangci-lint run
 
 .PHONY: format
-format: $(BIN)/golangci-lint ## Format all Go files
-	$(BIN)/golangci-lint fmt
+format: bin/golangci-lint ## Format all Go files
+	bin/golangci-lint fmt
 
 .PHONY: tidy
 tidy: ## Check that go.mod and go.sum say what the code needs
@@ -69,10 +69,10 @@ ci: ## Do everything that is done for a commit
 tools: ## Build all pinned tools into bin
 	cd tools && GOBIN="$(BIN)" $(GO) install tool
 
-$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+bin/golangci-lint: tools/go.mod tools/go.sum
 	cd tools && GOBIN="$(BIN)" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	touch $@
 
-$(BIN)/grpcurl: tools/go.mod tools/go.sum
+bin/grpcurl: tools/go.mod tools/go.sum
 	cd tools && GOBIN="$(BIN)" $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl
 	touch $@
