@@ -80,7 +80,9 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 	answer.body, err = io.ReadAll(io.LimitReader(response.Body, maxCountBytes+1))
 	_ = response.Body.Close() // an answer that was longer than allowed is cut here, whatever that says
 	p.pool.used(conn)
-	if err != nil {
+	// When the time is up the connection is told so before it is closed. A server may end its answer upon that, which
+	// then looks complete.
+	if err != nil || ctx.Err() != nil {
 		return answer, false, exchangeError(ctx, err)
 	}
 	return answer, false, nil

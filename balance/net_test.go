@@ -6,12 +6,14 @@ package balance_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -201,7 +203,7 @@ func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 		t.Fatal(err)
 	}
 	listener := bufconn.Listen(64 << 10)
-	m.Listener = listener
+	m.Listener = temporaryTimeouts{listener}
 	m.start(t, p)
 	config := balance.ProberConfig{Plaintext: p == h2c}
 	if p != h2c {
@@ -233,6 +235,28 @@ func (m *memory) dialled() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.dials
+}
+
+// temporaryTimeouts makes the timeouts of a bufconn temporary, as those of sockets are: TLS does not survive others, and
+// the server of net/http interrupts its reads with timeouts.
+type temporaryTimeouts struct{ net.Listener }
+
+func (l temporaryTimeouts) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return temporaryTimeoutConn{conn}, nil
+}
+
+type temporaryTimeoutConn struct{ net.Conn }
+
+func (c temporaryTimeoutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
 }
 
 // addressed is a connection in memory that has an address.
