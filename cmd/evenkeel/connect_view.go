@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel"
+)
+
+// connectView shows what a fleet does.
+type connectView interface {
+	event(e fleetEvent, since time.Duration, recovered bool)
+	frame(now time.Time)
+	summary(s connectSummary)
+}
+
+// newConnectView picks how to show it: to a program, on a terminal, or to whoever reads a log.
+func newConnectView(h *holding) connectView {
+	c := h.console
+	p := newPalette(c.outScreen.colour)
+	switch {
+	case h.asJSON:
+		return &connectJSON{console: c}
+	case c.outScreen.live():
+		return &connectLive{holding: h, palette: p, screen: live{w: c.out, size: c.outScreen.size}}
+	default:
+		return &connectLines{holding: h, palette: p}
+	}
+}
+
+// connectEvent is an object of connect --json.
+type connectEvent struct {
+	Time       time.Time      `json:"time"`
+	Client     int            `json:"client"`
+	Event      string         `json:"event"`
+	Endpoint   string         `json:"endpoint,omitempty"`
+	Generation uint64         `json:"generation,omitempty"`
+	Counts     map[string]int `json:"counts,omitempty"`
+	Endpoints  []string       `json:"endpoints,omitempty"`
+	Error      string         `json:"error,omitempty"`
+	Wait       *float64       `json:"wait_ms,omitempty"`
+	SinceLost  *float64       `json:"since_lost_ms,omitempty"`
+	Dropped    int            `json:"dropped,omitempty"`
+}
+
+// connectSummary is the last object of connect --json.
+type connectSummary struct {
+	Summary     bool           `json:"summary"`
+	Clients     int            `json:"clients"`
+	Ready       int            `json:"ready"`
+	Connections map[string]int `json:"connections"`
+	Recovery    *durations     `json:"recovery_ms"`
+	Lost        int            `json:"lost"`
+	Failed      int            `json:"failed_attempts"`
+	Elapsed     float64        `json:"elapsed_ms"`
+}
+
+// connectJSON shows a fleet to a program.
+type connectJSON struct{ console *console }
+
+func (v *connectJSON) event(e fleetEvent, since time.Duration, recovered bool) {
+	object := connectEvent{
+		Time: e.Time.UTC(), Client: e.client, Event: e.Kind.String(), Generation: e.Generation,
+		Counts: countsOf(e.Event), Dropped: e.Dropped,
+	}
+	if e.Endpoint.Host != "" {
+		object.Endpoint = e.Endpoint.Addr()
+	}
+	for _, endpoint := range e.Endpoints {
+		object.Endpoints = append(object.Endpoints, endpoint.Addr())
+	}
+	if e.Err != nil {
+		object.Error = sentence(e.Err)
+	}
+	if e.Kind == evenkeel.EventBackingOff {
+		wait := milliseconds(e.Wait)
+		object.Wait = &wait
+	}
+	if recovered {
+		ms := milliseconds(since)
+		object.SinceLost = &ms
+	}
+	v.console.object(object)
+}
+
+func (v *connectJSON) frame(time.Time) {}
+
+func (v *connectJSON) summary(s connectSummary) { v.console.object(s) }
+
+// countsOf are the answers that a selection saw.
+func countsOf(e evenkeel.Event) map[string]int {
+	counts := make(map[string]int, len(e.Observations))
+	for _, o := range e.Observations {
+		if o.Err == nil {
+			counts[o.Endpoint.Addr()] = o.Count.Connections
+		}
+	}
+	return counts
+}
+
+// connectLines shows a fleet in lines that stay: events of few clients and tables on standard output, the progress of
+// many clients on standard error.
+type connectLines struct {
+	holding *holding
+	palette palette
+
+	changed  time.Time // when the tally changed last; zero when that has been shown
+	shown    map[string]int
+	progress string
+	said     time.Time
+}
+
+func (v *connectLines) event(e fleetEvent, since time.Duration, recovered bool) {
+	if v.holding.clients <= fewClients {
+		if line := eventLine(v.palette, e, since, recovered); line != "" {
+			v.holding.console.printf("%s", line)
+		}
+	}
+	if changes(e.Kind) {
+		v.changed = time.Now()
+	}
+}
+
+// changes says whether an event moves a client.
+func changes(k evenkeel.EventKind) bool {
+	return k == evenkeel.EventConnected || k == evenkeel.EventLost || k == evenkeel.EventBackingOff
+}
+
+func (v *connectLines) frame(now time.Time) {
+	h := v.holding
+	if line := progressLine(&h.tally, h.clients); h.clients > fewClients && line != v.progress && now.Sub(v.said) >= calmFrame {
+		v.progress, v.said = line, now
+		h.console.complain("%s", line)
+	}
+	if v.changed.IsZero() || now.Sub(v.changed) < settled {
+		return
+	}
+	v.changed = time.Time{}
+	if connections := h.tally.connections(); !maps.Equal(connections, v.shown) {
+		v.shown = connections
+		v.table(connections)
+	}
+}
+
+func (v *connectLines) table(connections map[string]int) {
+	for _, line := range append(spreadTable(v.palette, connections), "") {
+		v.holding.console.printf("%s", line)
+	}
+}
+
+func (v *connectLines) summary(s connectSummary) {
+	if !maps.Equal(s.Connections, v.shown) {
+		v.table(s.Connections)
+	}
+	v.holding.console.printf("%s", summaryLine(s))
+}
+
+// connectLive shows a fleet on a terminal: events of few clients roll by above a board.
+type connectLive struct {
+	holding *holding
+	palette palette
+	screen  live
+}
+
+func (v *connectLive) event(e fleetEvent, since time.Duration, recovered bool) {
+	if v.holding.clients > fewClients {
+		return
+	}
+	if line := eventLine(v.palette, e, since, recovered); line != "" {
+		v.screen.replace([]string{line}, v.board())
+	}
+}
+
+func (v *connectLive) frame(time.Time) { v.screen.draw(v.board()) }
+
+func (v *connectLive) board() []string {
+	h := v.holding
+	width, _ := v.screen.size()
+	lanes := h.tally.lanes(func(server string) string { return server })
+	lines := append([]string{""}, boardLines(v.palette, lanes, width)...)
+	words := [groups]string{atHome: "where it started", moved: "moved"}
+	elapsed := time.Since(h.began).Round(time.Second)
+	return append(lines, legend(v.palette, lanes, words), "",
+		"  "+progressLine(&h.tally, h.clients)+v.palette.faint.Render(fmt.Sprintf(", %v of %s", elapsed, h.until())))
+}
+
+// until says how long the sessions are held.
+func (h *holding) until() string {
+	if h.length == 0 {
+		return "however long, Ctrl-C ends it"
+	}
+	return h.length.String()
+}
+
+func (v *connectLive) summary(s connectSummary) {
+	v.screen.draw(nil)
+	for _, line := range append(spreadTable(v.palette, s.Connections), "", summaryLine(s)) {
+		v.holding.console.printf("%s", line)
+	}
+	v.screen.end()
+}
+
+// eventLine is an event for a person; empty when it changes nothing that one wants to know.
+func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) string {
+	what, style := "", p.faint
+	switch e.Kind {
+	case evenkeel.EventResolved:
+		if e.Err == nil {
+			return ""
+		}
+		what, style = sentence(e.Err), p.alert
+	case evenkeel.EventConnected:
+		what, style = "connected to "+e.Endpoint.Addr()+seen(e.Event), p.good
+		if recovered {
+			what += ", " + shortDuration(since) + " after the loss"
+		}
+	case evenkeel.EventCandidateFailed:
+		what, style = sentence(e.Err), p.bad
+	case evenkeel.EventBackingOff:
+		// Candidates that failed have had lines of their own.
+		what, style = "no session, next attempt in "+shortDuration(e.Wait), p.bad
+		if attempt, ok := errors.AsType[*evenkeel.AttemptError](e.Err); ok && attempt.Err != nil {
+			what += ": " + sentence(attempt.Err)
+		}
+	case evenkeel.EventLost, evenkeel.EventPanicked:
+		what, style = e.Event.String(), p.bad
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s  client %-3d %s", p.faint.Render(e.Time.Format("15:04:05.000")), e.client, style.Render(what))
+}
+
+// seen lists the counts that led to a selection.
+func seen(e evenkeel.Event) string {
+	counts := countsOf(e)
+	if len(counts) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, server := range slices.SortedFunc(maps.Keys(counts), compareServers) {
+		parts = append(parts, fmt.Sprintf("%s %d", server, counts[server]))
+	}
+	return " (saw " + strings.Join(parts, ", ") + ")"
+}
+
+// progressLine says where the clients are.
+func progressLine(t *tally, clients int) string {
+	ready := t.ready()
+	line := fmt.Sprintf("%d of %d clients ready", ready, clients)
+	if ready < clients {
+		line += fmt.Sprintf(", %d connecting", clients-ready)
+	}
+	if t.lost > 0 {
+		line += fmt.Sprintf(", %d sessions lost, %d recovered", t.lost, len(t.recoveries))
+	}
+	if t.failed > 0 {
+		line += fmt.Sprintf(", %d attempts failed", t.failed)
+	}
+	return line
+}
+
+// spreadTable lists how many clients each server has.
+func spreadTable(p palette, connections map[string]int) []string {
+	list := sheet{columns: []column{{"ENDPOINT", false}, {"CLIENTS", true}}}
+	for _, server := range slices.SortedFunc(maps.Keys(connections), compareServers) {
+		list.add(server, number(connections[server]))
+	}
+	return list.lines(p)
+}
+
+func summaryLine(s connectSummary) string {
+	line := fmt.Sprintf("%d of %d clients ready", s.Ready, s.Clients)
+	if s.Recovery != nil {
+		line += fmt.Sprintf("; %d recovered: median %.0f ms, 99 %% within %.0f ms, at most %.0f ms",
+			s.Recovery.Count, s.Recovery.Median, s.Recovery.P99, s.Recovery.Max)
+	}
+	return line
+}

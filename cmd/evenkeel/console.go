@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+)
+
+// console is where a command reads and writes, and what it may do there.
+type console struct {
+	in  io.Reader
+	out *stickyWriter
+	err io.Writer
+	env []string
+
+	outScreen, errScreen screen
+}
+
+// screen says what a stream can show. Its zero value is no terminal.
+type screen struct {
+	file   *os.File // nil when it is no terminal that can move its cursor
+	colour bool
+}
+
+func newConsole(env []string, stdin io.Reader, stdout, stderr io.Writer) *console {
+	c := &console{in: stdin, out: &stickyWriter{w: stdout}, err: stderr, env: env}
+	c.outScreen, c.errScreen = c.screenOf(stdout), c.screenOf(stderr)
+	return c
+}
+
+// screenOf honours TERM=dumb and NO_COLOR (https://no-color.org: set and not empty).
+func (c *console) screenOf(w io.Writer) screen {
+	file, ok := w.(*os.File)
+	if !ok || !isTerminal(file) || c.getenv("TERM") == "dumb" {
+		return screen{}
+	}
+	return screen{file: file, colour: c.getenv("NO_COLOR") == ""}
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(f.Fd()) }
+
+// live says whether lines on it can be drawn anew.
+func (s screen) live() bool { return s.file != nil }
+
+// size returns the columns and lines of a terminal, and a usual size where it does not tell.
+func (s screen) size() (width, height int) {
+	if s.file != nil {
+		if w, h, err := term.GetSize(s.file.Fd()); err == nil && w > 0 && h > 0 {
+			return w, h
+		}
+	}
+	return 80, 24
+}
+
+// getenv returns the last value of a variable, as the operating system does.
+func (c *console) getenv(name string) string {
+	for i := len(c.env) - 1; i >= 0; i-- {
+		if value, found := strings.CutPrefix(c.env[i], name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// printf writes a line of the result.
+func (c *console) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+// complain writes a line that is no result: progress, a warning, an error.
+func (c *console) complain(format string, args ...any) {
+	// Standard error is the last place to tell anything.
+	_, _ = fmt.Fprintf(c.err, format+"\n", args...)
+}
+
+// object writes one JSON object on a line of its own.
+func (c *console) object(v any) {
+	encoder := json.NewEncoder(c.out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil && c.out.failure == nil {
+		c.out.failure = err // unreachable for the types of this package, and never to be silent about
+	}
+}
+
+// stickyWriter keeps the first error, so that a command can print without asking each time and still fails when its
+// result was lost.
+type stickyWriter struct {
+	w       io.Writer
+	failure error
+}
+
+func (s *stickyWriter) Write(p []byte) (int, error) {
+	if s.failure != nil {
+		return 0, s.failure
+	}
+	n, err := s.w.Write(p)
+	s.failure = err
+	return n, err
+}

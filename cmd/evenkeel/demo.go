@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+)
+
+const (
+	maxDemoServers = 16
+	maxDemoClients = 1000
+
+	// demoLimit ends a demonstration that does not end by itself.
+	demoLimit = 28 * time.Second
+	// rollout is how long it takes until all clients have been started, and pace the longest time between two of them:
+	// programs are rolled out one after the other. Clients that all start at once would see the same counts.
+	rollout = 2 * time.Second
+	pace    = 60 * time.Millisecond
+	// recoveryLimit is how soon the clients of the dead server have to be ready elsewhere.
+	recoveryLimit = time.Second
+	// patience is how long a demonstration waits for what should take a second.
+	patience = 6 * time.Second
+	// maturity is how long the clients are left alone before the kill: a session that lived for less than two seconds
+	// counts as a failed attempt, whose client backs off.
+	maturity = 2500 * time.Millisecond
+	// look is how long the later phases stay when somebody watches, and glance when nobody does.
+	look   = 2500 * time.Millisecond
+	glance = time.Second
+)
+
+func newDemo(c *console) *cobra.Command {
+	d := &demo{console: c}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a fleet spread itself over a cluster and survive a killed server",
+		Long: paragraphs(`
+Start a cluster in this process, servers with TLS and a name server with their SRV records, and a fleet of clients that
+connect through chronicle+srv:// with least-connections. Then one server is killed without notice, its clients move to
+the others, it comes back, and new clients fill it. Everything is real but the distance: all sockets are on 127.0.0.1.
+
+It ends by itself after about 12 seconds, or 8 when nobody watches. The exit status is 0 only when the clients spread
+evenly, moved within a second, and filled the returned server.
+
+With --json, the last line on standard output is an object:
+
+  servers  how many there are
+  clients  how many there are before the new ones
+  phases   a list; each one has
+    name                "start", "killed" or "returned"
+    connections         sessions by endpoint, of the servers alive then
+    max_over_mean       1 is perfectly even
+    recovery_ms_median  only with "killed": from the kill until the
+    recovery_ms_max     clients of the dead server were ready elsewhere`),
+		Example: "  evenkeel demo\n  evenkeel demo --servers 5 --clients 100\n  evenkeel demo --json | jq .phases",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(
+				inRange("servers", d.servers, 2, maxDemoServers), inRange("clients", d.clients, 1, maxDemoClients),
+			); err != nil {
+				return err
+			}
+			return d.run(cmd.Context())
+		},
+	}
+	cmd.Flags().IntVar(&d.servers, "servers", 3, "the number of servers, 2 to 16")
+	cmd.Flags().IntVar(&d.clients, "clients", 30, "the number of clients, 1 to 1000")
+	cmd.Flags().BoolVar(&d.asJSON, "json", false, "print JSON, on one line at the end")
+	return cmd
+}
+
+// demo is a run of the command.
+type demo struct {
+	console *console
+	servers int
+	clients int
+	asJSON  bool
+
+	cluster *evenkeeltest.Cluster
+	fleet   *fleet
+	tally   tally
+	view    demoView
+	pause   time.Duration // how long the later phases stay
+
+	began    time.Time
+	phase    phaseName
+	victim   *evenkeeltest.Server
+	killedAt time.Time
+	moved    []time.Duration // from the kill until ready elsewhere
+	reports  []phaseReport
+	checks   []check
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("not done after %v", demoLimit))
+	defer cancel()
+	d.cluster, err = evenkeeltest.New(evenkeeltest.Config{Servers: d.servers})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.cluster.Close()) }()
+	cs, err := connstring.Parse(d.cluster.SRVConnectionString())
+	if err != nil {
+		return err
+	}
+	d.fleet, err = newFleet(fleetConfig{connString: cs, tls: d.cluster.TLS(), jitter: defaultJitter})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.fleet.close()) }()
+	d.tally.settlers = d.clients
+	for _, s := range d.cluster.Servers {
+		d.tally.servers = append(d.tally.servers, serverKey(s))
+	}
+	d.pause, d.view = glance, newDemoView(d)
+	if d.console.outScreen.live() && !d.asJSON {
+		d.pause = look
+	}
+	d.began = time.Now()
+	if err := d.play(limited); err != nil {
+		d.view.abort()
+		return err
+	}
+	d.view.end()
+	return d.judge()
+}
+
+// play is the demonstration from beginning to end.
+func (d *demo) play(ctx context.Context) error {
+	for _, scene := range []func(context.Context) error{d.start, d.kill, d.revive} {
+		if err := scene(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start brings up the clients.
+func (d *demo) start(ctx context.Context) error {
+	d.enter(phaseStart)
+	if err := d.addClients(ctx, d.clients); err != nil {
+		return err
+	}
+	if err := d.calm(ctx, maturity); err != nil {
+		return err
+	}
+	report := d.record()
+	even := float64(d.clients) / float64(d.servers)
+	d.expect(within(report.Connections, even), "they started evenly: %s", band(report.Connections, even))
+	return nil
+}
+
+// kill takes a server away. Its clients have to move by themselves.
+func (d *demo) kill(ctx context.Context) error {
+	d.enter(phaseKilled)
+	d.victim = d.chosen()
+	orphans := d.tally.connections()[serverKey(d.victim)]
+	d.killedAt = time.Now()
+	if err := d.victim.Kill(); err != nil {
+		return err
+	}
+	if err := d.until(ctx, func() bool { return len(d.moved) == orphans }); err != nil {
+		return err
+	}
+	if err := d.calm(ctx, d.pause); err != nil {
+		return err
+	}
+	report := d.record()
+	if report.RecoveryMax != nil {
+		d.expect(*report.RecoveryMax <= milliseconds(recoveryLimit),
+			"the %d clients of %s were ready elsewhere after %.0f ms at most (%.0f allowed)",
+			orphans, shortServer(d.victim.Name()), *report.RecoveryMax, milliseconds(recoveryLimit))
+	}
+	even := float64(d.clients) / float64(d.servers-1)
+	d.expect(within(report.Connections, even), "they were even again: %s", band(report.Connections, even))
+	return nil
+}
+
+// revive brings the server back, and as many new clients as it takes until it has its share.
+func (d *demo) revive(ctx context.Context) error {
+	d.enter(phaseReturned)
+	if err := d.victim.Restart(); err != nil {
+		return err
+	}
+	d.victim = nil
+	if err := d.addClients(ctx, d.newcomers()); err != nil {
+		return err
+	}
+	if err := d.calm(ctx, d.pause); err != nil {
+		return err
+	}
+	report := d.record()
+	even := float64(d.clients+d.newcomers()) / float64(d.servers)
+	d.expect(within(report.Connections, even), "the new clients filled the returned server: %s", band(report.Connections, even))
+	return nil
+}
+
+// newcomers is how many clients the returned server needs to have as many as the others.
+func (d *demo) newcomers() int {
+	return int(math.Round(float64(d.clients) / float64(d.servers-1)))
+}
+
+// addClients starts clients one after the other.
+func (d *demo) addClients(ctx context.Context, n int) error {
+	wait := min(pace, rollout/time.Duration(n))
+	for range n {
+		if err := d.fleet.add(); err != nil {
+			return err
+		}
+		if err := d.pass(ctx, wait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calm waits until all clients are ready, and then a while.
+func (d *demo) calm(ctx context.Context, while time.Duration) error {
+	all := func() bool { return d.tally.ready() == len(d.fleet.clients) }
+	if err := d.until(ctx, all); err != nil {
+		return err
+	}
+	return d.pass(ctx, while)
+}
+
+// pass lets time go by.
+func (d *demo) pass(ctx context.Context, span time.Duration) error {
+	_, err := d.pump(ctx, span, func() bool { return false })
+	return err
+}
+
+// until waits for something that should take a moment.
+func (d *demo) until(ctx context.Context, done func() bool) error {
+	finished, err := d.pump(ctx, patience, done)
+	if err != nil || finished {
+		return err
+	}
+	if client, cause := d.fleet.failure(); cause != nil {
+		return fmt.Errorf("client %d has no session after %v: %w", client, patience, explain(cause))
+	}
+	return fmt.Errorf("the clients of the killed server did not notice within %v", patience)
+}
+
+// pump takes in events and draws, until done or for a span.
+func (d *demo) pump(ctx context.Context, span time.Duration, done func() bool) (finished bool, err error) {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	frames := time.NewTicker(frame)
+	defer frames.Stop()
+	for !done() {
+		select {
+		case e := <-d.fleet.events:
+			d.apply(e)
+		case <-frames.C:
+			d.view.frame()
+		case <-timer.C:
+			return false, nil
+		case <-ctx.Done():
+			return false, interrupted(ctx)
+		}
+	}
+	return true, nil
+}
+
+func (d *demo) apply(e fleetEvent) {
+	if _, recovered := d.tally.apply(e); recovered && d.phase == phaseKilled {
+		d.moved = append(d.moved, e.Time.Sub(d.killedAt))
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/server"
+)
+
+func newServe(c *console) *cobra.Command {
+	s := &serving{console: c}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server",
+		Long: paragraphs(`
+Run one server: the session protocol for gRPC clients, and /connections/count, /connections/reserve and /health over
+HTTP, all on one TLS port. It prints where it listens and a connection string for its clients, and serves until it is
+interrupted.
+
+Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
+accept only with skipTlsValidation=true.
+
+With --json, an object as soon as it serves:
+
+  listening          the address, with the port that was taken for port 0
+  connection_string  what a client on this machine connects with; with
+                     --plaintext clients need --plaintext as well
+  name               the name that clients are shown`),
+		Example: `  evenkeel serve
+  evenkeel serve --listen 127.0.0.1:0 --json
+  evenkeel serve --listen :35000 --cert server.pem --key server-key.pem --name node-1`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:35000", "the address and port to listen on; port 0 takes a free one")
+	flags.StringVar(&s.cert, "cert", "", "the certificate, a PEM file, with intermediate ones behind it")
+	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
+	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
+	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
+	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// serving is a run of the command.
+type serving struct {
+	console   *console
+	listen    string
+	cert, key string
+	name      string
+	plaintext bool
+	asJSON    bool
+}
+
+// serveReport is the object of serve --json.
+type serveReport struct {
+	Listening        string `json:"listening"`
+	ConnectionString string `json:"connection_string"`
+	Name             string `json:"name"`
+}
+
+func (s *serving) run(ctx context.Context) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	certificate, err := s.certificate()
+	if err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		return s.cannotListen(err)
+	}
+	if s.name == "" {
+		s.name = listener.Addr().String()
+	}
+	srv, registry, err := s.server(listener.Addr(), certificate)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer registry.Close()
+	// The port takes connections since Listen: whoever connects upon this line waits for Serve, and gets it.
+	if err := s.announce(listener.Addr(), certificate); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	stop := context.AfterFunc(ctx, srv.Close)
+	defer stop()
+	defer srv.Close()
+	return srv.Serve(listener)
+}
+
+// check finds what cannot be meant, before anything is opened.
+func (s *serving) check() error {
+	switch {
+	case (s.cert == "") != (s.key == ""):
+		return usage("--cert and --key belong together: give both or neither")
+	case s.cert != "" && s.plaintext:
+		return usage("--plaintext excludes --cert and --key")
+	}
+	_, port, err := net.SplitHostPort(s.listen)
+	if err != nil {
+		return usage("--listen needs an address and a port, such as 127.0.0.1:35000 or [::1]:0")
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usage("the port of --listen must be a number from 0 to 65535")
+	}
+	return nil
+}
+
+// certificate reads the certificate; nil means none was given.
+func (s *serving) certificate() (*tls.Certificate, error) {
+	if s.cert == "" {
+		return nil, nil
+	}
+	return readKeyPair(s.cert, s.key)
+}
+
+func (s *serving) server(addr net.Addr, certificate *tls.Certificate) (*server.Server, *server.Registry, error) {
+	registry := server.NewRegistry(server.RegistryConfig{Name: s.name, Version: readVersion().Version})
+	config := server.Config{
+		Registry: registry, Plaintext: s.plaintext,
+		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelError})),
+	}
+	switch {
+	case certificate != nil:
+		config.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+	case !s.plaintext:
+		config.DevelopmentNames = []string{hostOf(addr)}
+	}
+	srv, err := server.New(config)
+	return srv, registry, err
+}
+
+// announce says where the server is and how to reach it.
+func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
+	cs, err := reach(addr, certificate, s.plaintext)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.plaintext:
+		s.console.complain("serving without TLS: clients need --plaintext")
+	case certificate == nil:
+		s.console.complain("serving with a development certificate made for this run: clients have to skip its validation")
+	default:
+		if time.Now().After(certificate.Leaf.NotAfter) {
+			s.console.complain("warning: the certificate has expired: clients will refuse it, give a newer one")
+		}
+	}
+	if s.asJSON {
+		s.console.object(serveReport{Listening: addr.String(), ConnectionString: cs.String(), Name: s.name})
+		return nil
+	}
+	s.console.printf("listening on %s", addr)
+	s.console.printf("connect with %s", cs)
+	return nil
+}
+
+// reach is a connection string with which a client on this machine reaches the server. It holds no secret.
+func reach(addr net.Addr, certificate *tls.Certificate, plaintext bool) (*connstring.ConnString, error) {
+	host, port := hostOf(addr), uint16(0)
+	if ap, err := netip.ParseAddrPort(addr.String()); err == nil {
+		port = ap.Port()
+	}
+	// The string should name the server as its certificate does.
+	if certificate != nil && certificate.Leaf.VerifyHostname(host) != nil {
+		if names := certificate.Leaf.DNSNames; len(names) > 0 {
+			host = names[0]
+		}
+	}
+	return connstring.New(connstring.ConnString{
+		Hosts:             []connstring.Host{{Name: host, Port: port}},
+		SkipTLSValidation: certificate == nil && !plaintext,
+	})
+}
+
+// hostOf is the host under which this machine reaches an address that it listens on.
+func hostOf(addr net.Addr) string {
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil || ap.Addr().IsUnspecified() {
+		return "localhost"
+	}
+	return ap.Addr().Unmap().String()
+}
+
+// cannotListen says what to do when the port cannot be had.
+func (s *serving) cannotListen(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is taken by another program: stop that one, or give another --listen (port 0 takes a free port)", s.listen)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is no address of this machine: give one of its own, or only :PORT for all of them", s.listen)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("this user may not listen on %s: give a port from 1024 on", s.listen)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	return fmt.Errorf("cannot listen on %s: %w; give another --listen", s.listen, err)
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+)
+
+// variable is the environment variable that may hold the connection string.
+const variable = "CHRONICLE_CONNECTION_STRING"
+
+// targetHelp is the part of the help on where a connection string comes from.
+const targetHelp = `The connection string is the argument, or the content of the --file, or standard input when the argument is "-", or
+the variable ` + variable + `; keep strings with secrets out of the argument list.`
+
+// target is the flags that say which cluster is meant and how to trust it.
+type target struct {
+	file      string
+	ca        string
+	plaintext bool
+}
+
+// addFile adds the flag that reads the connection string.
+func (t *target) addFile(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.file, "file", "", "read the connection string from this file")
+}
+
+// addTLS adds the flags on trust.
+func (t *target) addTLS(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.ca, "ca", "", "trust the root certificates in this PEM file instead of the system's")
+	cmd.Flags().BoolVar(&t.plaintext, "plaintext", false, "speak without TLS, to servers that were started with --plaintext")
+}
+
+// oneString refuses more than one argument without showing any.
+func oneString(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usage("give one connection string (quote it, its & ends a command in the shell)")
+	}
+	return nil
+}
+
+// connString reads the connection string.
+func (t *target) connString(c *console, args []string) (*connstring.ConnString, error) {
+	text, err := t.text(c, args)
+	if err != nil {
+		return nil, err
+	}
+	cs, err := connstring.Parse(text)
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("the connection string cannot be read: %s", sentence(err))}
+	}
+	return cs, nil
+}
+
+func (t *target) text(c *console, args []string) (string, error) {
+	switch {
+	case len(args) == 1 && t.file != "":
+		return "", usage("give the connection string as an argument or with --file, not both")
+	case len(args) == 1 && args[0] == "-":
+		return boundedText("standard input", c.in)
+	case len(args) == 1:
+		return args[0], nil
+	case t.file != "":
+		return fileText(t.file)
+	}
+	if text := c.getenv(variable); text != "" {
+		return text, nil
+	}
+	return "", usage("no connection string: give it as an argument, with --file, as - on standard input, or in %s", variable)
+}
+
+func fileText(path string) (string, error) {
+	f, err := os.Open(path) //nolint:gosec // the user says which file
+	if err != nil {
+		return "", fmt.Errorf("the --file cannot be read: %w", pathless(err))
+	}
+	defer f.Close()
+	return boundedText("the --file", f)
+}
+
+// boundedText reads a connection string and removes one final newline. It reads a little more than the longest string,
+// so that one that is too long is refused rather than cut.
+func boundedText(source string, r io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, connstring.MaxLength+int64(len("\r\n"))+1))
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be read: %w", source, pathless(err))
+	}
+	line, found := strings.CutSuffix(string(text), "\n")
+	if found {
+		line = strings.TrimSuffix(line, "\r")
+	}
+	return line, nil
+}
+
+// tlsConfig returns the roots to trust; the zero configuration trusts those of the system.
+func (t *target) tlsConfig(c *console, cs *connstring.ConnString) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: cs.SkipTLSValidation} //nolint:gosec // asked for in the string
+	if t.ca == "" {
+		return config, nil
+	}
+	if t.plaintext {
+		return nil, usage("--ca and --plaintext exclude each other")
+	}
+	if cs.SkipTLSValidation {
+		c.complain("warning: --ca changes nothing, since skipTlsValidation=true in the connection string accepts any certificate")
+	}
+	roots, err := readRoots(t.ca)
+	if err != nil {
+		return nil, err
+	}
+	config.RootCAs = roots
+	return config, nil
+}
+
+// readRoots reads the root certificates of a file.
+func readRoots(path string) (*x509.CertPool, error) {
+	content, err := readPEM("--ca", path)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := certificatesIn("--ca", path, content)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	for _, certificate := range certificates {
+		roots.AddCert(certificate)
+	}
+	return roots, nil
+}
+
+// pathless drops the operation and the path from an error of package os: the message around it names the file.
+func pathless(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// interrupted is the error of a command that was interrupted before it had a result.
+func interrupted(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("ended early: %w", cause)
+	}
+	return nil
+}
