@@ -48,12 +48,12 @@ func newTransport(
 	t.raw.Store(&raw)
 	creds := insecure.NewCredentials()
 	if config != nil {
-		config = config.Clone()
-		config.ServerName = serverName(endpoint.Host)
 		creds = credentials.NewTLS(config)
 	}
 	opts = append(opts[:len(opts):len(opts)],
-		grpc.WithTransportCredentials(&observedCreds{TransportCredentials: creds, transport: t}),
+		grpc.WithTransportCredentials(&observedCreds{
+			TransportCredentials: creds, transport: t, serverName: serverName(endpoint.Host),
+		}),
 		grpc.WithContextDialer(t.dial),
 		grpc.WithAuthority(endpoint.Addr()),
 		grpc.WithIdleTimeout(0),
@@ -159,13 +159,14 @@ func (t *transport) close() {
 // connection, which tell a broken connection from a stream that the server ended.
 type observedCreds struct {
 	credentials.TransportCredentials
-	transport *transport
+	transport  *transport
+	serverName string
 }
 
 func (c *observedCreds) ClientHandshake(
-	ctx context.Context, authority string, raw net.Conn,
+	ctx context.Context, _ string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, c.serverName, raw)
 	c.transport.handshake <- err
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +175,9 @@ func (c *observedCreds) ClientHandshake(
 }
 
 func (c *observedCreds) Clone() credentials.TransportCredentials {
-	return &observedCreds{TransportCredentials: c.TransportCredentials.Clone(), transport: c.transport}
+	clone := *c
+	clone.TransportCredentials = c.TransportCredentials.Clone()
+	return &clone
 }
 
 // observedConn keeps the first error of a connection.

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+// Package examples runs the example programs and compares them with the README.
+package examples
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel"
+	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+)
+
+// build compiles an example and returns the program.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name+".exe")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return program
+}
+
+func TestTheClientSaysWhichServerAnswered(t *testing.T) {
+	t.Parallel()
+	cluster := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 2})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	client := exec.CommandContext(ctx, build(t, "client"))
+	client.Env = append(os.Environ(),
+		"CHRONICLE_CONNECTION_STRING="+cluster.SRVConnectionString()+"&skipTlsValidation=true")
+	out, err := client.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := string(out); !strings.HasPrefix(got, "node") || !strings.HasSuffix(got, " <nil>\n") {
+		t.Errorf("output is %q, want a server, its version and no error", got)
+	}
+}
+
+func TestTheEmbeddedRegistryServesASession(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	server := exec.CommandContext(ctx, build(t, "embed"))
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait() // it was killed
+	})
+	addr, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := evenkeel.Dial(ctx, "chronicle://"+strings.TrimSpace(addr), evenkeel.WithPlaintext())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The README shows the programs that are tested here, not others that look like them.
+func TestTheREADMEShowsTheExamples(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]string{"client": "package main\n", "embed": "\tregistry :="} {
+		source, err := os.ReadFile(filepath.Join(name, "main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, shown, ok := strings.Cut(string(source), from)
+		if !ok {
+			t.Fatalf("%s/main.go has no %q", name, from)
+		}
+		shown = from + shown
+		if name == "embed" {
+			shown, _, _ = strings.Cut(shown, "\n\n")
+			shown = strings.ReplaceAll(strings.TrimSpace(shown), "\n\t", "\n")
+		}
+		if !strings.Contains(string(readme), strings.TrimSpace(shown)) {
+			t.Errorf("README does not show this part of examples/%s/main.go:\n%s", name, shown)
+		}
+	}
+}
