@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,6 +194,7 @@ type memory struct {
 
 	mu    sync.Mutex
 	dials int
+	links []*addressed // the connections, from the prober's side
 }
 
 // meet starts a server in memory and a prober that reaches it under every endpoint. Both end with the test.
@@ -226,7 +228,11 @@ func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 		if err != nil {
 			return nil, err
 		}
-		return &addressed{Conn: conn, addr: net.TCPAddrFromAddrPort(endpoint.Addrs[0])}, nil
+		link := &addressed{Conn: conn, addr: net.TCPAddrFromAddrPort(endpoint.Addrs[0])}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.links = append(m.links, link)
+		return link, nil
 	})
 	return m
 }
@@ -259,10 +265,24 @@ func (c temporaryTimeoutConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// addressed is a connection in memory that has an address.
+// addressed is a connection in memory that has an address, and that can go dead without either side being told.
 type addressed struct {
 	net.Conn
-	addr net.Addr
+	addr   net.Addr
+	dead   atomic.Bool
+	closed atomic.Bool
+}
+
+func (a *addressed) Write(b []byte) (int, error) {
+	if a.dead.Load() {
+		return len(b), nil
+	}
+	return a.Conn.Write(b)
+}
+
+func (a *addressed) Close() error {
+	a.closed.Store(true)
+	return a.Conn.Close()
 }
 
 func (a *addressed) RemoteAddr() net.Addr { return a.addr }

@@ -58,7 +58,7 @@ type pooledConn struct {
 	*http.ClientConn
 	addr     netip.AddrPort
 	http2    bool
-	retired  bool // takes no further requests
+	retired  time.Time // when it was found silent and stopped taking requests; zero while it takes them
 	lastUsed time.Time
 }
 
@@ -125,11 +125,14 @@ func (p *pool) used(conn *pooledConn) {
 	conn.lastUsed = time.Now()
 }
 
-// retire keeps the connection from taking more requests. It is closed when those under way have ended.
+// retire keeps the connection from taking more requests. It is closed when those under way have ended; HTTP/2 never
+// finds that of a dead connection, so also when every call that can still be waiting for it has timed out.
 func (p *pool) retire(conn *pooledConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	conn.retired = true
+	if conn.retired.IsZero() {
+		conn.retired = time.Now()
+	}
 }
 
 // sweep closes what has been idle for too long and forgets servers without connections.
@@ -195,7 +198,7 @@ func (p *pool) close() {
 func (t *target) reserveLocked(addrs []netip.AddrPort) *pooledConn {
 	for _, addr := range addrs {
 		for _, conn := range t.conns {
-			if conn.addr == addr && !conn.retired && conn.Reserve() == nil {
+			if conn.addr == addr && conn.retired.IsZero() && conn.Reserve() == nil {
 				return conn
 			}
 		}
@@ -216,13 +219,14 @@ func (t *target) pruneLocked(now time.Time) []*pooledConn {
 	var pruned []*pooledConn
 	idleHTTP1 := 0
 	t.conns = slices.DeleteFunc(t.conns, func(conn *pooledConn) bool {
-		idle := conn.InFlight() == 0
-		if idle && !conn.http2 && !conn.retired {
+		idle, surplus := conn.InFlight() == 0, false
+		if idle && !conn.http2 {
 			idleHTTP1++
+			surplus = idleHTTP1 > maxIdleHTTP1+t.users // whoever is here may need one in a moment
 		}
-		gone := conn.Err() != nil ||
-			idle && (conn.retired || now.Sub(conn.lastUsed) >= idleTimeout) ||
-			idle && !conn.http2 && idleHTTP1 > maxIdleHTTP1+t.users // whoever is here may need one in a moment
+		gone := conn.Err() != nil || surplus ||
+			idle && now.Sub(conn.lastUsed) >= idleTimeout ||
+			!conn.retired.IsZero() && (idle || now.Sub(conn.retired) >= callTimeout)
 		if gone {
 			pruned = append(pruned, conn)
 		}

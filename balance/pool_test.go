@@ -149,6 +149,7 @@ func TestASilentConnectionIsNotUsedAgain(t *testing.T) {
 						if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil {
 							t.Error(got.err)
 						}
+						time.Sleep(31 * time.Second) // less than a connection may be idle
 						synctest.Wait()
 						if all, open := m.accepted(); all != test.conns || open != 1 {
 							t.Errorf("%d connections, %d open, want %d and one open", all, open, test.conns)
@@ -158,6 +159,34 @@ func TestASilentConnectionIsNotUsedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestADeadConnectionIsReplacedAndClosed(t *testing.T) {
+	t.Parallel()
+	eachProtocol(t, func(t *testing.T, p protocol) {
+		synctest.Test(t, func(t *testing.T) {
+			m := meet(t, p, answering("7"))
+			if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil {
+				t.Fatal(got.err)
+			}
+			m.links[0].dead.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if got := <-countLater(ctx, m.prober, somewhere); !errors.Is(got.err, context.DeadlineExceeded) {
+				t.Errorf("got %+v over the dead connection, want a timeout", got)
+			}
+			if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil || got.after != 0 {
+				t.Errorf("got %+v, want an answer at once over a fresh connection", got)
+			}
+			time.Sleep(59 * time.Second)
+			if !m.links[0].closed.Load() {
+				t.Error("the dead connection is open after a minute")
+			}
+			if m.links[1].closed.Load() {
+				t.Error("the fresh connection is closed before its time")
+			}
+		})
+	})
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
