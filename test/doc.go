@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+// Package test holds the end-to-end suites: the command as its users run it, in processes of its own, on real sockets
+// with real TLS, beside programs that other people wrote. It has tests only, and nothing to import.
+//
+//	go test ./test/...                      # all of them
+//	go test -v -run 'TestFleet' ./test      # one, with the figures that it measured
+//
+// # Configuration
+//
+// The suites build the command once. They need curl with HTTP/2, knotd of Knot DNS, and grpcurl, which they take from
+// bin (make bin/grpcurl), from PATH, or build from tools/go.mod. Where one of these is missing its tests are skipped, and
+// fail when CI is "true". On Linux servers listen on 127.0.0.1, 127.0.0.2 and so on, elsewhere all on 127.0.0.1.
+//
+// # Errors
+//
+// A test that fails prints what its processes wrote.
+//
+// # Concurrency
+//
+// Tests that measure times run alone and before the others, which run in parallel. Every process is ended by the test
+// that started it, and every wait is for an event and bounded.
+//
+// # Specification
+//
+// Names of tests say which behaviour they prove; what the command promises is in its --help, what peers say to each other
+// in docs/protocol.md.
+package test

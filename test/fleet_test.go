@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package test_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	fleetClients = 60
+	// settledAge is how long sessions have stood before a server is killed: the loss of one that stood for less than two
+	// seconds counts as a failed attempt, after which a client backs off.
+	settledAge = 2500 * time.Millisecond
+	// recoveryMedian is how soon half of the clients of a killed server have to be ready elsewhere.
+	recoveryMedian = 500 * time.Millisecond
+)
+
+// fleetCase is a way to connect to three servers.
+type fleetCase struct {
+	balancer string
+	srv      bool
+}
+
+func (c fleetCase) String() string {
+	if c.srv {
+		return c.balancer + " by SRV records"
+	}
+	return c.balancer + " by list"
+}
+
+// fleet is three servers and the clients that one process holds with them.
+type fleet struct {
+	t       *testing.T
+	name    fleetCase
+	servers map[string]*serving // by endpoint, as the clients call it
+	clients *connecting
+	started map[int]connectEvent
+	took    time.Duration
+}
+
+// A fleet spreads over three servers, one is killed without notice, and its clients go to the others. Nothing runs beside
+// it that could be measured along: fleets start one after the other, grow old together, and lose a server one after the
+// other.
+func TestFleetSurvivesAKilledServer(t *testing.T) {
+	needSignals(t)
+	var fleets []*fleet
+	for _, srv := range []bool{false, true} {
+		for _, balancer := range []string{"least-connections", "round-robin", "random"} {
+			name := fleetCase{balancer: balancer, srv: srv}
+			t.Run(name.String()+" starts", func(_ *testing.T) { fleets = append(fleets, startFleet(t, name)) })
+		}
+	}
+	for _, f := range fleets {
+		t.Run(f.name.String()+" loses a server", func(t *testing.T) { f.loseAServer(within(t), t) })
+	}
+}
+
+// startFleet starts servers and clients. They end with the test t.
+func startFleet(t *testing.T, name fleetCase) *fleet {
+	t.Helper()
+	ctx := within(t)
+	f := &fleet{t: t, name: name, servers: make(map[string]*serving)}
+	ca := newAuthority(t)
+	zone := name.balancer + ".test"
+	var hosts, records []string
+	for number := 1; number <= 3; number++ {
+		address := loopback(number)
+		node := fmt.Sprintf("node%d", number)
+		cert, key := ca.issue(node+"."+zone, address)
+		s := serve(ctx, t, address, "--cert", cert, "--key", key)
+		endpoint := s.Listening
+		if name.srv {
+			endpoint = net.JoinHostPort(node+"."+zone, s.port())
+		}
+		f.servers[endpoint] = s
+		hosts = append(hosts, s.Listening)
+		records = append(records, node+" A "+address, "_chronicle._tcp SRV 0 100 "+s.port()+" "+node)
+	}
+	target := "chronicle://" + strings.Join(hosts, ",") + "/?loadBalancer=" + name.balancer
+	if name.srv {
+		nameServer := startKnot(ctx, t, map[string][]string{zone: records})
+		target = "chronicle+srv://" + zone + "/?srvNameServer=" + nameServer + "&loadBalancer=" + name.balancer
+	}
+	began := time.Now()
+	f.clients = connect(t, target, fleetClients, "--ca", ca.file)
+	f.started = f.clients.awaitAll(ctx, "")
+	f.took = time.Since(began)
+	f.checkSpread(ctx)
+	return f
+}
+
+// checkSpread compares the spread that the clients tell with that of the servers, and with what the strategy promises.
+func (f *fleet) checkSpread(ctx context.Context) {
+	f.t.Helper()
+	counts := spread(f.started)
+	f.t.Logf("%s: %d clients ready after %v, spread %v", f.name, fleetClients, f.took.Round(time.Millisecond), sortedCounts(counts))
+	awaitCount(ctx, f.t, fleetClients, slices.Collect(maps.Values(f.servers))...)
+	most := 0
+	for endpoint, s := range f.servers {
+		if got, want := s.count(ctx), counts[endpoint]; got != want {
+			f.t.Errorf("%s: %s counts %d clients, and %d say that they are there", f.name, endpoint, got, want)
+		}
+		// By chance alone a server stays without any of 60 clients once in 10 thousand million runs.
+		if counts[endpoint] == 0 {
+			f.t.Errorf("%s: %s has no client", f.name, endpoint)
+		}
+		most = max(most, counts[endpoint])
+	}
+	// Clients that start together see old counts, but not so old as to make a crowd.
+	if even := fleetClients / len(f.servers); f.name.balancer == "least-connections" && most > even*3/2 {
+		f.t.Errorf("%s: spread is %v, want at most %d on each", f.name, counts, even*3/2)
+	}
+}
+
+// loseAServer kills the server with the most clients, and waits until they are ready elsewhere.
+func (f *fleet) loseAServer(ctx context.Context, t *testing.T) {
+	f.clients.awaitAge(ctx, settledAge)
+	counts := spread(f.started)
+	victim := slices.MaxFunc(slices.Collect(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
+	killed := time.Now()
+	f.servers[victim].kill()
+	after := f.clients.awaitAll(ctx, victim)
+
+	var sinceKill, sinceLoss []time.Duration
+	for client, e := range after {
+		before := f.started[client]
+		if before.Endpoint != victim {
+			if e.Generation != before.Generation {
+				t.Errorf("client %d of %s, which lives, has another session", client, before.Endpoint)
+			}
+			continue
+		}
+		sinceKill = append(sinceKill, e.Time.Sub(killed))
+		if e.SinceLost == nil {
+			t.Errorf("client %d has moved without since_lost_ms", client)
+			continue
+		}
+		sinceLoss = append(sinceLoss, time.Duration(*e.SinceLost*float64(time.Millisecond)))
+	}
+	t.Logf("%s: the %d clients of %s are ready elsewhere after a median of %v, at most %v (from the loss %v, %v); spread %v",
+		f.name, counts[victim], victim, ms(median(sinceKill)), ms(slices.Max(sinceKill)), ms(median(sinceLoss)),
+		ms(slices.Max(sinceLoss)), sortedCounts(spread(after)))
+	if len(sinceKill) != counts[victim] {
+		t.Errorf("%d clients have moved, want the %d of %s", len(sinceKill), counts[victim], victim)
+	}
+	if got := median(sinceKill); got >= recoveryMedian {
+		t.Errorf("median of the times from the kill is %v, want less than %v", got, recoveryMedian)
+	}
+	f.checkEnd(ctx, t, victim, median(sinceLoss))
+}
+
+// checkEnd compares the summary with what the events said, and with what the servers count.
+func (f *fleet) checkEnd(ctx context.Context, t *testing.T, victim string, recovered time.Duration) {
+	t.Helper()
+	var left []*serving
+	for endpoint, s := range f.servers {
+		if endpoint != victim {
+			left = append(left, s)
+		}
+	}
+	awaitCount(ctx, t, fleetClients, left...)
+	summary := f.clients.finish(ctx)
+	events := f.clients.events()
+	inOrder(t, events)
+	want := spread(sessions(events))
+	want[victim] = 0
+	if !maps.Equal(summary.Connections, want) {
+		t.Errorf("summary has %v, events have %v", summary.Connections, want)
+	}
+	moved := spread(f.started)[victim]
+	if summary.Lost != moved || summary.FailedAttempts != 0 || summary.Recovery == nil || summary.Recovery.Count != moved {
+		t.Errorf("summary is %+v with recoveries %+v, want %d sessions lost and replaced, and no failed attempt",
+			summary, summary.Recovery, moved)
+	}
+	if summary.Recovery != nil {
+		told := time.Duration(summary.Recovery.Median * float64(time.Millisecond))
+		if difference := (told - recovered).Abs(); difference > time.Millisecond {
+			t.Errorf("summary says that the median was %v, events say %v", told, recovered)
+		}
+	}
+	awaitCount(ctx, t, 0, left...)
+}
+
+// ms rounds for a person to read.
+func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+// sortedCounts are the numbers alone, the smallest first.
+func sortedCounts(counts map[string]int) []int { return slices.Sorted(maps.Values(counts)) }
