@@ -5,10 +5,15 @@ package balance_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -324,7 +329,40 @@ func TestCertificates(t *testing.T) {
 			if !strings.Contains(err.Error(), test.text) {
 				t.Errorf("error %q does not say %q", err, test.text)
 			}
+			if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+				t.Errorf("error %q does not tell by its type that the certificate is at fault", err)
+			}
 		})
+	}
+}
+
+func TestLongCertificateErrorsAreCut(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	for i := range 50 {
+		template.DNSNames = append(template.DNSNames, fmt.Sprintf("a-rather-long-name-%d.example.com", i))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate)
+	s := unstarted(http2, answering("7"))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	s.start(t, http2)
+	_, err = newProber(t, balance.ProberConfig{TLS: &tls.Config{RootCAs: roots}}).Count(testContext(t), s.endpoint())
+	probeError(t, err, s.endpoint(), "count") // checks the length
+	if !strings.HasSuffix(err.Error(), "…") {
+		t.Errorf("error %q is not cut", err)
 	}
 }
 

@@ -324,21 +324,6 @@ func TestServersThatSayCloseAreAskedAgain(t *testing.T) {
 	}
 }
 
-func TestServersAreForgottenWhenThereAreTooMany(t *testing.T) {
-	t.Parallel()
-	addr := refusing(t)
-	prober, ctx := newProber(t, balance.ProberConfig{}), testContext(t)
-	for port := range balance.MaxTargetsForTest + 50 {
-		endpoint := discover.Endpoint{Host: "example.com", Port: uint16(port + 1), Addrs: []netip.AddrPort{addr}}
-		if _, err := prober.Count(ctx, endpoint); err == nil {
-			t.Fatal("no error from an address on which nobody listens")
-		}
-	}
-	if servers, _ := balance.PooledForTest(prober); servers > balance.MaxTargetsForTest {
-		t.Errorf("%d servers are remembered, want at most %d", servers, balance.MaxTargetsForTest)
-	}
-}
-
 func TestProberConfig(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -15,7 +15,7 @@ const (
 	// that time is either well or gone from the cluster.
 	forgetPenalty = time.Hour
 	// maxPenalties bounds the memory for a source that names new endpoints all the time.
-	maxPenalties = 4096
+	maxPenalties = 1024
 )
 
 // Penalties remembers which endpoints have failed lately, so that a server that answers probes but cannot serve does

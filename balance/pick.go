@@ -60,15 +60,12 @@ func pickRandom(candidates []discover.Endpoint, random *rand.Rand) int {
 	for i := range candidates {
 		total += capacity(candidates[i])
 	}
-	drawn := random.Uint64N(total)
-	for i := range candidates {
-		share := capacity(candidates[i])
-		if drawn < share {
-			return i
-		}
+	drawn, i := random.Uint64N(total), 0
+	for share := capacity(candidates[i]); drawn >= share; share = capacity(candidates[i]) {
 		drawn -= share
+		i++
 	}
-	return none // not reached: drawn is less than the sum of the shares
+	return i // at the latest the last one: drawn was less than the sum of all
 }
 
 // capacity is the weight of an endpoint in tenths, so that weight 0 can be a tenth of weight 1. Where all weights are

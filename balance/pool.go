@@ -23,7 +23,7 @@ const (
 	// maxIdleHTTP1 is how many idle connections of HTTP/1.1 are kept for one server. HTTP/2 needs one in all.
 	maxIdleHTTP1 = 4
 	// maxTargets bounds the memory for a source that names new endpoints all the time.
-	maxTargets = 1024
+	maxTargets = 512
 )
 
 // pool keeps the connections of a prober, by server, so that a later exchange with an address needs no new handshake.

@@ -221,6 +221,30 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
+func TestTheServerUnusedForLongestIsForgottenWhenThereAreTooMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := meet(t, h2c, answering("7"))
+		for port := range uint16(balance.MaxTargetsForTest + 1) {
+			endpoint := somewhere
+			endpoint.Port = port + 1
+			if got := <-countLater(t.Context(), m.prober, endpoint); got.err != nil {
+				t.Fatal(got.err)
+			}
+			time.Sleep(time.Millisecond) // so that one has been unused for longest
+		}
+		synctest.Wait()
+		if servers, _ := balance.PooledForTest(m.prober); servers != balance.MaxTargetsForTest {
+			t.Errorf("%d servers are remembered, want %d", servers, balance.MaxTargetsForTest)
+		}
+		for i, link := range m.links {
+			if closed := link.closed.Load(); closed != (i == 0) {
+				t.Errorf("connection %d is closed: %t, want only the first one closed", i, closed)
+			}
+		}
+	})
+}
+
 func TestRTTLeavesTheDialOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
