@@ -32,6 +32,8 @@ var (
 	errForeignPick  = errors.New("the strategy picked a server that is not among the candidates")
 	errNoEndpoints  = errors.New("the resolver found no endpoints")
 	errResolverTime = errors.New("the lookup took longer than 5 s")
+	// errStay: the selection led to the server that the session is on.
+	errStay = errors.New("the session is on the server that was selected")
 )
 
 // attempter makes generations: resolve, select and reserve, dial, Connect, first keep-alive answered. It tries one
@@ -39,10 +41,13 @@ var (
 type attempter struct {
 	resolver    discover.Resolver
 	strategy    balance.Strategy
+	penalties   *balance.Penalties
 	tls         *tls.Config // nil for plaintext
 	dialOptions []grpc.DialOption
-	maxJitter   time.Duration
 	dialer      dialer
+	maxJitter   time.Duration
+	onReady     func(context.Context, grpc.ClientConnInterface) error
+	sessionless bool
 	emit        func(Event)
 }
 
@@ -51,30 +56,40 @@ type dialer interface {
 	Dial(ctx context.Context, endpoint discover.Endpoint) (net.Conn, error)
 }
 
-// attempt makes a generation, or says why it could not. lost is the Addr of the server whose session was lost just
-// before, and empty on a first connect. An error after ctx was done means nothing.
-func (a *attempter) attempt(
-	life context.Context, penalties *balance.Penalties, lost string, random *rand.Rand,
-) (*generation, error) {
+// errand is what an attempt is for.
+type errand struct {
+	lost      string // the Addr of the server whose session was lost or is to be left; empty when there is none
+	stay      string // the Addr of the server whose session is as good as a new one there
+	reconnect bool   // others may have lost their session at the same moment
+	hurried   bool   // wait for no jitter
+}
+
+// attempt makes a generation, or says why it could not: with errStay, or an *AttemptError. Its error after life was
+// done means nothing.
+func (a *attempter) attempt(life context.Context, e errand) (*generation, error) {
 	ctx, cancel := context.WithTimeoutCause(life, attemptLimit, errAttemptTime)
 	defer cancel()
+	if e.hurried || a.sessionless {
+		ctx = balance.WithoutJitter(ctx)
+	}
 	endpoints, err := a.resolve(ctx)
 	if err != nil {
 		return nil, &AttemptError{Err: err}
 	}
-	round := balance.NewAttempt(endpoints, penalties, lost)
+	round := balance.NewAttempt(endpoints, a.penalties, e.lost)
 	var failures []*EndpointError
-	for mayWait := lost != ""; ; mayWait = false {
+	for mayWait := e.reconnect && !a.sessionless; ; mayWait = false {
 		candidates := round.Candidates(time.Now())
 		if len(candidates) == 0 {
 			return nil, &AttemptError{Failures: failures}
 		}
 		selection, err := a.selectOne(ctx, candidates)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, &AttemptError{Failures: failures, Err: err}
-		}
-		// Clients that lost their session together must not return together; probes have waited already.
-		if mayWait && !selection.Waited && !sleep(ctx, jitter(a.maxJitter, random)) {
+		case selection.Endpoint.Addr() == e.stay:
+			return nil, errStay
+		case mayWait && !selection.Waited && !a.wait(ctx):
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
 		}
 		gen, failure := a.open(life, ctx, selection)
@@ -86,7 +101,7 @@ func (a *attempter) attempt(
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
 		}
 		round.Failed(selection.Endpoint)
-		penalties.Fail(selection.Endpoint.Addr(), time.Now())
+		a.penalties.Fail(selection.Endpoint.Addr(), time.Now())
 		a.emit(Event{Kind: EventCandidateFailed, Endpoint: selection.Endpoint, Err: failure})
 	}
 }
@@ -126,27 +141,37 @@ func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoin
 func (a *attempter) open(
 	life, ctx context.Context, selection balance.Selection, //nolint:revive // ctx is the shorter of two lives
 ) (*generation, *EndpointError) {
-	endpoint := selection.Endpoint
-	transport, endpoint, err := a.dial(ctx, endpoint)
+	t, endpoint, err := a.dial(ctx, selection.Endpoint)
 	if err != nil {
 		return nil, &EndpointError{Endpoint: endpoint, Step: StepDial, Err: err}
 	}
-	gen := &generation{
-		id: newConnectionID(), endpoint: endpoint, observations: selection.Observations,
-		transport: transport, calls: transport.conn,
+	gen := newGeneration(life, t)
+	gen.id, gen.endpoint, gen.observations = newConnectionID(), endpoint, selection.Observations
+	gen.dial = func(ctx context.Context) (*transport, error) {
+		t, _, err := a.dial(ctx, endpoint)
+		return t, err
 	}
-	gen.ctx, gen.cancel = context.WithCancelCause(life)
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
-	defer cancel()
-	err = gen.begin(connectRequest(gen.id))
-	if err == nil {
-		err = gen.awaitFirst(ctx)
-	}
-	if err != nil {
+	if step, err := a.begin(ctx, gen); err != nil {
 		gen.close(err)
-		return nil, &EndpointError{Endpoint: endpoint, Step: StepConnect, Err: err}
+		return nil, &EndpointError{Endpoint: endpoint, Step: step, Err: err}
 	}
+	gen.readyAt = time.Now()
 	return gen, nil
+}
+
+// begin begins the session on a connection that works, and runs the program's own part of it.
+func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
+	if !a.sessionless {
+		ctx, cancel := context.WithTimeout(ctx, connectLimit)
+		defer cancel()
+		if err := gen.keep(ctx, connectRequest(gen.id)); err != nil {
+			return StepConnect, err
+		}
+	}
+	if a.onReady == nil {
+		return StepOnReady, nil
+	}
+	return StepOnReady, callOnReady(ctx, gen, a.onReady)
 }
 
 // dial connects to the endpoint and narrows it to the address that it reached.
@@ -164,10 +189,17 @@ func (a *attempter) dial(ctx context.Context, endpoint discover.Endpoint) (*tran
 	return t, endpoint, err
 }
 
-// jitter is a random wait below limit.
-func jitter(limit time.Duration, random *rand.Rand) time.Duration {
-	if limit <= 0 {
-		return 0
+// wait keeps clients that lost their session together from returning together. It says whether ctx is still alive.
+func (a *attempter) wait(ctx context.Context) bool {
+	if a.maxJitter <= 0 {
+		return ctx.Err() == nil
 	}
-	return time.Duration(random.Int64N(int64(limit)))
+	timer := time.NewTimer(rand.N(a.maxJitter)) //nolint:gosec // spreads clients, hides nothing
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

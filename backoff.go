@@ -27,14 +27,14 @@ type ladder struct{ failures int }
 
 // climb returns the wait before the next attempt: the upper half of the rung is random, so that clients that failed
 // together do not return together.
-func (l *ladder) climb(r *rand.Rand) time.Duration {
+func (l *ladder) climb() time.Duration {
 	rung := maxBackoff
 	if l.failures < 5 {
 		rung = firstBackoff << l.failures
 	}
 	l.failures++
 	half := rung / 2
-	return half + time.Duration(r.Int64N(int64(half)+1))
+	return half + rand.N(half+1) //nolint:gosec // spreads clients, hides nothing
 }
 
 // sessionEnded resets the ladder after a session that was up for long enough.

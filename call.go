@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -17,20 +18,19 @@ import (
 // Invoke makes a unary call on the current session's server. While there is no session it waits for the attempt that
 // runs first after New or after a loss; while attempts fail it fails with Unavailable and the cause, or, with
 // grpc.WaitForReady among opts, waits for its deadline. A call that a lost session cut off fails with Unavailable and
-// the cause; it is never repeated.
+// the cause; it is never repeated. A call of which nothing was sent yet goes to the next session.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	var tried *generation
 	for {
-		g, err := c.session(ctx, opts)
+		g, err := c.session(ctx, opts, tried)
 		if err != nil {
 			return err
 		}
-		err = g.calls.Invoke(ctx, method, args, reply, opts...)
-		if err == nil {
-			return nil
+		err = g.Invoke(ctx, method, args, reply, opts...)
+		if err == nil || !g.neverSent(err) {
+			return err
 		}
-		if !g.neverSent(err) {
-			return g.callError(ctx, err)
-		}
+		tried = g
 	}
 }
 
@@ -38,26 +38,26 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 func (c *Conn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
+	var tried *generation
 	for {
-		g, err := c.session(ctx, opts)
+		g, err := c.session(ctx, opts, tried)
 		if err != nil {
 			return nil, err
 		}
-		s, err := g.calls.NewStream(ctx, desc, method, opts...)
-		if err == nil {
-			return &stream{ClientStream: s, gen: g, ctx: ctx}, nil
+		s, err := g.NewStream(ctx, desc, method, opts...)
+		if err == nil || !g.neverSent(err) {
+			return s, err
 		}
-		if !g.neverSent(err) {
-			return nil, g.callError(ctx, err)
-		}
+		tried = g
 	}
 }
 
-// session returns the generation that a call goes to, waiting for one where the call may wait.
-func (c *Conn) session(ctx context.Context, opts []grpc.CallOption) (*generation, error) {
+// session returns the generation that a call goes to, waiting for one where the call may wait. It is another one than
+// the call has tried already.
+func (c *Conn) session(ctx context.Context, opts []grpc.CallOption, tried *generation) (*generation, error) {
 	for {
 		v := c.view.Load()
-		if v.gen != nil {
+		if v.gen != nil && v.gen != tried {
 			return v.gen, nil
 		}
 		if v.state == StateShutdown {
@@ -85,13 +85,45 @@ func waitsForReady(opts []grpc.CallOption) bool {
 	return waits
 }
 
-// neverSent says that a call failed before any of it left the client, so that it may go to the next generation.
-//
-// The two events: the transport leaves READY, and the loop closes the generation. Between them grpc-go keeps calls
-// waiting for a connection (the one dial is used up, the next one blocks); the close then fails exactly those with
-// ErrClientConnClosing, which it returns for no unary call or new stream that reached a transport.
+// Invoke makes a unary call on the generation's server.
+func (g *generation) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	l, err := g.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer g.leave(l)
+	if err = l.calls.Invoke(ctx, method, args, reply, opts...); err == nil || g.neverSent(err) {
+		return err
+	}
+	return g.callError(ctx, err)
+}
+
+// NewStream begins a stream on the generation's server. It counts as open until it has ended.
+func (g *generation) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	l, err := g.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave := sync.OnceFunc(func() { g.leave(l) })
+	opts = append(opts[:len(opts):len(opts)], grpc.OnFinish(func(error) { leave() }))
+	s, err := l.calls.NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		leave() // an interceptor may have failed it before grpc-go knew of it
+		if !g.neverSent(err) {
+			err = g.callError(ctx, err)
+		}
+		return nil, err
+	}
+	return &stream{ClientStream: s, gen: g, ctx: ctx}, nil
+}
+
+// neverSent says that a call failed before any of it left the client, so that it may go to the next generation: it
+// found the connection given up, or already closed, which grpc-go says of no unary call or new stream that reached a
+// connection.
 func (g *generation) neverSent(err error) bool {
-	return g.cause() != nil && errors.Is(err, grpc.ErrClientConnClosing)
+	return errors.Is(err, errGone) || g.cause() != nil && errors.Is(err, grpc.ErrClientConnClosing)
 }
 
 // callError is the error of a call that failed on g: the loss of the session where that cut it off, else the call's

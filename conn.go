@@ -31,7 +31,8 @@ type Conn struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the loop has ended and everything it started with it
 
-	events *dispatcher // nil when nobody listens
+	events *dispatcher       // nil when nobody listens
+	moves  chan chan<- error // requests to move, each answered once
 
 	mu     sync.Mutex
 	recent []Event // guarded by mu; the last recentEvents
@@ -67,7 +68,7 @@ func New(connectionString string, opts ...Option) (*Conn, error) {
 		return nil, fmt.Errorf("evenkeel: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	c := &Conn{cancel: cancel, done: make(chan struct{})}
+	c := &Conn{cancel: cancel, done: make(chan struct{}), moves: make(chan chan<- error)}
 	c.view.Store(&view{state: StateConnecting, changed: make(chan struct{})})
 	if listen := cfg.listener(); listen != nil {
 		c.events = newDispatcher(listen)
@@ -164,8 +165,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// publish replaces the view.
-func (c *Conn) publish(state State, gen *generation, failure error) {
+// publish replaces the view and returns the session of the old one.
+func (c *Conn) publish(state State, gen *generation, failure error) *generation {
 	old := c.view.Swap(&view{state: state, gen: gen, failure: failure, changed: make(chan struct{})})
 	close(old.changed)
+	return old.gen
 }

@@ -30,8 +30,15 @@ var (
 	ErrWrongID = errors.New("keep-alive with the id of another connection")
 	// ErrStreamEnded: the server ended the Connect stream without an error.
 	ErrStreamEnded = errors.New("server ended the session")
-	// ErrTransportLost: the connection to the server broke or the server asked that no new calls be made on it.
+	// ErrTransportLost: the connection to the server broke.
 	ErrTransportLost = errors.New("connection to the server lost")
+	// ErrDraining: the server said that it is about to stop. The client moves before it lets go.
+	ErrDraining = errors.New("server is draining")
+	// ErrGoAway: the server takes no new calls on the connection (HTTP/2 GOAWAY). The client moves, and running calls
+	// go on.
+	ErrGoAway = errors.New("server takes no new calls on the connection")
+	// ErrReselected: Reselect found a better server.
+	ErrReselected = errors.New("moved to another server on request")
 )
 
 // Step is a part of an attempt to connect.
@@ -43,9 +50,10 @@ const (
 	StepSelect
 	StepDial
 	StepConnect
+	StepOnReady
 )
 
-// String returns the name of the step: "resolve", "select", "dial" or "connect".
+// String returns the name of the step: "resolve", "select", "dial", "connect" or "on ready".
 func (s Step) String() string {
 	switch s {
 	case StepResolve:
@@ -56,6 +64,8 @@ func (s Step) String() string {
 		return "dial"
 	case StepConnect:
 		return "connect"
+	case StepOnReady:
+		return "on ready"
 	default:
 		return "step " + strconv.Itoa(int(s))
 	}

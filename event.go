@@ -29,6 +29,8 @@ const (
 	EventCandidateFailed
 	// EventConnected: the session on Endpoint is up; the Conn is ready.
 	EventConnected
+	// EventLeaving: the Conn is about to move away from Endpoint, which serves until it has; Err is why.
+	EventLeaving
 	// EventLost: the session on Endpoint ended; Err is the cause.
 	EventLost
 	// EventBackingOff: the attempt failed with Err; the next one begins after Wait.
@@ -45,6 +47,7 @@ var eventKindNames = [...]string{
 	EventSelected:        "selected",
 	EventCandidateFailed: "candidate failed",
 	EventConnected:       "connected",
+	EventLeaving:         "leaving",
 	EventLost:            "lost",
 	EventBackingOff:      "backing off",
 	EventClosed:          "closed",
@@ -88,7 +91,7 @@ func (e Event) String() string {
 	switch e.Kind {
 	case EventResolved:
 		s += fmt.Sprintf(" %d endpoints", len(e.Endpoints))
-	case EventSelected, EventCandidateFailed, EventConnected, EventLost:
+	case EventSelected, EventCandidateFailed, EventConnected, EventLeaving, EventLost:
 		s += " " + e.Endpoint.Addr()
 	case EventBackingOff:
 		s += " " + e.Wait.Round(time.Millisecond).String()

@@ -25,8 +25,9 @@ func WithDialerForTest(d DialerForTest) Option { return optionFunc(func(c *confi
 // NewReadyForTest returns a Conn whose session is the given connection, with no loop behind it.
 func NewReadyForTest(calls grpc.ClientConnInterface) *Conn {
 	c := &Conn{}
-	g := &generation{calls: calls}
+	g := &generation{}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	g.lanes.Store(&[]*lane{{calls: calls}})
 	c.view.Store(&view{state: StateReady, gen: g, changed: make(chan struct{})})
 	return c
 }

@@ -5,7 +5,6 @@ package evenkeel
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -19,13 +18,17 @@ func TestStepForEveryPair(t *testing.T) {
 		state  State
 		action action
 	}
-	outcomes := []outcome{attemptSucceeded, attemptFailed, sessionLost, sessionFlapped, waitEnded, closed}
+	outcomes := []outcome{
+		attemptSucceeded, attemptFailed, sessionLost, sessionFlapped, sessionLeaving, sessionKept, waitEnded, closed,
+	}
 	want := map[State][]next{
 		StateConnecting: {
 			{StateReady, actHold},
 			{StateTransientFailure, actBackOff},
 			{StateConnecting, actAttempt},
 			{StateTransientFailure, actBackOff},
+			{StateReady, actMove},
+			{StateReady, actHold},
 			{StateConnecting, actAttempt},
 			{StateShutdown, actEnd},
 		},
@@ -34,6 +37,8 @@ func TestStepForEveryPair(t *testing.T) {
 			{StateTransientFailure, actBackOff},
 			{StateConnecting, actAttempt},
 			{StateTransientFailure, actBackOff},
+			{StateReady, actMove},
+			{StateReady, actHold},
 			{StateReady, actAttempt},
 			{StateShutdown, actEnd},
 		},
@@ -42,6 +47,8 @@ func TestStepForEveryPair(t *testing.T) {
 			{StateTransientFailure, actBackOff},
 			{StateConnecting, actAttempt},
 			{StateTransientFailure, actBackOff},
+			{StateReady, actMove},
+			{StateReady, actHold},
 			{StateTransientFailure, actAttempt},
 			{StateShutdown, actEnd},
 		},
@@ -60,20 +67,19 @@ func TestStepForEveryPair(t *testing.T) {
 
 func TestLadderDoublesToItsTopAndResetsAfterASteadySession(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's own
 	var l ladder
 	for i, rung := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
 		rung *= time.Second
-		if got := l.climb(r); got < rung/2 || got > rung {
+		if got := l.climb(); got < rung/2 || got > rung {
 			t.Errorf("wait %d = %v, want between %v and %v", i, got, rung/2, rung)
 		}
 	}
 	l.sessionEnded(steadyUptime - 1)
-	if got := l.climb(r); got < maxBackoff/2 {
+	if got := l.climb(); got < maxBackoff/2 {
 		t.Errorf("after a short session the wait is %v, want at least %v", got, maxBackoff/2)
 	}
 	l.sessionEnded(steadyUptime)
-	if got := l.climb(r); got > firstBackoff {
+	if got := l.climb(); got > firstBackoff {
 		t.Errorf("after a steady session the wait is %v, want at most %v", got, firstBackoff)
 	}
 }

@@ -15,6 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -50,21 +54,32 @@ type memoryServer struct {
 	conns []net.Conn
 }
 
-// errEndOK ends a Connect stream without an error.
-var errEndOK = errors.New("end with OK")
+// ownStream is the id of streams that are a program's, not a session's: the hooks leave them alone.
+const ownStream = "a stream of the program"
+
+// errEndOK ends a Connect stream without an error, errDrain as a server does that drains.
+var (
+	errEndOK = errors.New("end with OK")
+	errDrain = errors.New("drain")
+)
 
 func (s *memoryServer) Connect(
 	r *clientspb.ConnectRequest, stream grpc.ServerStreamingServer[clientspb.ConnectionKeepAlive],
 ) error {
-	s.connects.Add(1)
+	if r.GetConnectionId() != ownStream {
+		s.connects.Add(1)
+	}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for n := 0; ; n++ {
 		id := r.GetConnectionId()
-		if pulse := s.pulse.Load(); pulse != nil {
+		if pulse := s.pulse.Load(); pulse != nil && id != ownStream {
 			var err error
 			if id, err = (*pulse)(n, id); errors.Is(err, errEndOK) {
 				return nil
+			} else if errors.Is(err, errDrain) {
+				stream.SetTrailer(metadata.Pairs("evenkeel-reason", "draining"))
+				return status.Error(codes.Unavailable, "connection draining: move to another server")
 			} else if err != nil {
 				return err
 			}
@@ -112,6 +127,13 @@ func (s *memoryServer) cutOff() {
 	s.conns = nil
 }
 
+// cutOffOne breaks the n-th connection.
+func (s *memoryServer) cutOffOne(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.conns[n].Close() // a test's pipe
+}
+
 // memoryCluster is servers by the address under which a client dials them.
 type memoryCluster struct {
 	servers map[string]*memoryServer
@@ -124,7 +146,12 @@ func newMemoryCluster(t *testing.T, names ...string) *memoryCluster {
 	t.Helper()
 	c := &memoryCluster{servers: make(map[string]*memoryServer)}
 	for _, name := range names {
-		s := &memoryServer{name: name, listener: bufconn.Listen(64 << 10), server: grpc.NewServer()}
+		s := &memoryServer{
+			name: name, listener: bufconn.Listen(64 << 10), server: grpc.NewServer(
+				grpc.MaxConcurrentStreams(100),
+				grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+			),
+		}
 		clientspb.RegisterConnectionServiceServer(s.server, s)
 		hostpb.RegisterServerServer(s.server, s)
 		var serving sync.WaitGroup

@@ -4,6 +4,7 @@
 package evenkeel
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -33,6 +34,8 @@ type config struct {
 	tls               *tls.Config
 	plaintext         bool
 	dialOptions       []grpc.DialOption
+	onReady           func(context.Context, grpc.ClientConnInterface) error
+	sessionless       bool
 	dialer            dialer // replaced in tests that run in memory
 }
 
@@ -73,6 +76,18 @@ func WithPlaintext() Option { return optionFunc(func(c *config) { c.plaintext = 
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return optionFunc(func(c *config) { c.dialOptions = append(c.dialOptions, opts...) })
 }
+
+// WithOnReady runs f in each new session before calls go to it: programs register their observers there. The session is
+// the one that conn is bound to; ctx ends with it. An error of f, or a panic, fails the attempt at that server, and so
+// does an f that has not returned when the attempt has lasted for 30 s; Close does not wait for an f that ignores ctx.
+func WithOnReady(f func(ctx context.Context, conn grpc.ClientConnInterface) error) Option {
+	return optionFunc(func(c *config) { c.onReady = f })
+}
+
+// WithoutSession leaves out the Connect stream and every random wait: for programs that make a few calls and end. Such a
+// client is connected to a server as others are, but the server does not know it: it is missing in the count by which
+// others choose, and in the list of connected clients. Only the loss of the connection itself is noticed.
+func WithoutSession() Option { return optionFunc(func(c *config) { c.sessionless = true }) }
 
 // check reports every contradiction between the options and the connection string.
 func (c *config) check(cs *connstring.ConnString) error {

@@ -48,6 +48,8 @@ const (
 	attemptFailed
 	sessionLost
 	sessionFlapped // lost before it had been up for minUptime
+	sessionLeaving // still serves, but is to be moved to another server
+	sessionKept    // was to be moved, and stays where it is
 	waitEnded
 	closed
 )
@@ -58,6 +60,7 @@ type action int
 const (
 	actAttempt action = iota // make a generation
 	actHold                  // keep it until it is lost
+	actMove                  // make another one before it is let go
 	actBackOff               // wait for the next attempt
 	actEnd
 )
@@ -65,14 +68,17 @@ const (
 // step is the life of a Conn: from a state and what happened in it to the next state and what to do there.
 //
 // A failed attempt makes the failure stick: the attempts that follow run in StateTransientFailure, so that calls which
-// do not wait for ready go on failing fast until a session is up, as they do on a *grpc.ClientConn.
+// do not wait for ready go on failing fast until a session is up, as they do on a *grpc.ClientConn. A move keeps
+// StateReady for its one attempt, since the old session serves until the new one does.
 func step(s State, o outcome) (State, action) {
 	if o == closed || s == StateShutdown {
 		return StateShutdown, actEnd
 	}
 	switch o {
-	case attemptSucceeded:
+	case attemptSucceeded, sessionKept:
 		return StateReady, actHold
+	case sessionLeaving:
+		return StateReady, actMove
 	case attemptFailed, sessionFlapped:
 		return StateTransientFailure, actBackOff
 	case sessionLost:

@@ -6,7 +6,7 @@ package evenkeel
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/balance"
@@ -15,20 +15,24 @@ import (
 	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
+// drainLimit is how long the calls on a session that was left may go on.
+const drainLimit = 30 * time.Second
+
 // supervisor is the loop that owns the sessions of a Conn, one after the other. Its fields belong to the loop's
 // goroutine.
 type supervisor struct {
 	conn      *Conn
 	attempter attempter
 
-	ladder    ladder
-	penalties *balance.Penalties
-	random    *rand.Rand
+	ladder ladder
 
-	gen      *generation // the session that is up
-	number   uint64      // of the last session
-	lost     string      // the Addr of the server whose session was lost last and not replaced since
-	failure  error       // why the last attempt failed
+	gen     *generation // the session that is up, or is being left
+	number  uint64      // of the last session
+	lost    string      // the Addr of the server whose session was lost last and not replaced since
+	failure error       // why the last attempt failed
+
+	moves    []chan<- error // Reselect calls that wait for the result of the next attempt
+	leftover sync.WaitGroup // sessions that were left and still have calls
 	released []func() error
 }
 
@@ -37,26 +41,25 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{
-		penalties: balance.NewPenalties(),
-		random:    rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), //nolint:gosec // spreads clients, hides nothing
-	}
 	strategy, release, err := cfg.selection(cs)
 	if err != nil {
 		return nil, err
 	}
-	s.released = release
+	s := &supervisor{released: release}
 	s.attempter = attempter{
 		resolver:    discover.LastGood(resolver),
 		strategy:    strategy,
+		penalties:   balance.NewPenalties(),
 		tls:         cfg.tlsConfig(cs),
 		dialOptions: cfg.dialOptions,
-		maxJitter:   cfg.maxJitter(),
 		dialer:      cfg.dialer,
-		emit:        func(e Event) { s.emit(e) },
+		maxJitter:   cfg.maxJitter(),
+		onReady:     cfg.onReady,
+		sessionless: cfg.sessionless,
+		emit:        s.emit,
 	}
 	if s.attempter.dialer == nil {
-		s.attempter.dialer = &dial.Dialer{}
+		s.attempter.dialer = dial.Dialer{}
 	}
 	return s, nil
 }
@@ -65,48 +68,71 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 func (s *supervisor) run(ctx context.Context) {
 	state, next := StateConnecting, actAttempt
 	for next != actEnd {
-		var o outcome
-		switch next {
-		case actAttempt:
-			o = s.attempt(ctx)
-		case actHold:
-			o = s.hold(ctx)
-		case actBackOff:
-			o = s.backOff(ctx)
-		case actEnd:
+		state, next = step(state, s.perform(ctx, next))
+		if state == StateShutdown {
+			s.failure = ErrClosed
 		}
-		state, next = step(state, o)
-		s.enter(state)
+		s.show(state)
 	}
 	s.shutDown()
 }
 
-// enter shows the new state to calls. A session that is no longer the current one is closed only after that, so that
-// no call can find it and wait for it in vain.
-func (s *supervisor) enter(state State) {
-	gen := s.gen
-	if state != StateReady {
-		gen = nil
-	}
-	if state == StateShutdown {
-		s.failure = ErrClosed
-	}
-	s.conn.publish(state, gen, s.failure)
-	if state != StateReady && s.gen != nil {
-		s.gen.close(ErrClosed)
-		s.gen = nil
+func (s *supervisor) perform(ctx context.Context, a action) outcome {
+	switch a {
+	case actAttempt:
+		return s.connect(ctx)
+	case actHold:
+		return s.hold(ctx)
+	case actMove:
+		return s.move(ctx)
+	case actBackOff:
+		return s.backOff(ctx)
+	default:
+		return closed
 	}
 }
 
-// attempt makes a generation.
-func (s *supervisor) attempt(ctx context.Context) outcome {
-	gen, err := s.attempter.attempt(ctx, s.penalties, s.lost, s.random)
+// show replaces what calls see by the state and its session. A session that is no longer the current one is let go
+// only after that, so that no call can find it and wait for it in vain.
+func (s *supervisor) show(state State) {
+	current := s.gen
+	if state != StateReady {
+		current, s.gen = nil, nil
+	}
+	if old := s.conn.publish(state, current, s.failure); old != nil && old != current {
+		s.letGo(old)
+	}
+}
+
+// letGo closes a session that is no longer the current one: at once when its server is lost, else when its calls have
+// ended, which somebody else waits for.
+func (s *supervisor) letGo(old *generation) {
+	if !leaving(old.cause()) && !errors.Is(old.cause(), ErrReselected) {
+		old.close(ErrClosed)
+		return
+	}
+	s.leftover.Go(func() {
+		old.drain(old.life, drainLimit)
+		old.close(ErrClosed)
+	})
+}
+
+// connect makes a generation when there is none.
+func (s *supervisor) connect(ctx context.Context) outcome {
+	gen, err := s.attempter.attempt(ctx, errand{lost: s.lost, reconnect: s.lost != ""})
+	return s.attempted(ctx, gen, err)
+}
+
+// attempted takes over what an attempt brought.
+func (s *supervisor) attempted(ctx context.Context, gen *generation, err error) outcome {
 	if ctx.Err() != nil {
 		if gen != nil {
 			gen.close(ErrClosed)
 		}
+		s.answerMoves(ErrClosed)
 		return closed
 	}
+	s.answerMoves(err)
 	if err != nil {
 		s.failure = err
 		return attemptFailed
@@ -120,9 +146,19 @@ func (s *supervisor) attempt(ctx context.Context) outcome {
 	return attemptSucceeded
 }
 
-// hold keeps the session until it is lost.
+// hold keeps the session until it is lost, or to be left.
 func (s *supervisor) hold(ctx context.Context) outcome {
-	<-s.gen.ctx.Done()
+	select {
+	case <-s.gen.ctx.Done():
+		return s.ended(ctx)
+	case reply := <-s.conn.moves:
+		s.moves = append(s.moves, reply)
+		return sessionLeaving
+	}
+}
+
+// ended judges the end of the session.
+func (s *supervisor) ended(ctx context.Context) outcome {
 	if ctx.Err() != nil {
 		return closed
 	}
@@ -131,9 +167,14 @@ func (s *supervisor) hold(ctx context.Context) outcome {
 	s.lost = s.gen.endpoint.Addr()
 	s.ladder.sessionEnded(uptime)
 	if uptime >= steadyUptime {
-		s.penalties.Clear(s.lost)
-	} else {
-		s.penalties.Fail(s.lost, now)
+		s.attempter.penalties.Clear(s.lost)
+	}
+	if leaving(cause) && uptime >= minUptime {
+		s.emit(Event{Kind: EventLeaving, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
+		return sessionLeaving
+	}
+	if uptime < steadyUptime && !leaving(cause) {
+		s.attempter.penalties.Fail(s.lost, now)
 	}
 	s.emit(Event{Kind: EventLost, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
 	if uptime < minUptime {
@@ -143,18 +184,62 @@ func (s *supervisor) hold(ctx context.Context) outcome {
 	return sessionLost
 }
 
-// backOff waits for the next attempt.
+// move makes the next generation while the session that is to be left still serves. Nobody waits for jitter: the
+// server that drains spreads its clients over time, and who asks for a move wants it now.
+func (s *supervisor) move(ctx context.Context) outcome {
+	old := s.gen
+	if old.cause() != nil { // the server wants us to leave
+		gen, err := s.attempter.attempt(ctx, errand{lost: s.lost, hurried: true})
+		return s.attempted(ctx, gen, err)
+	}
+	gen, err := s.attempter.attempt(ctx, errand{stay: old.endpoint.Addr(), hurried: true})
+	switch {
+	case ctx.Err() == nil && errors.Is(err, errStay) && old.cause() == nil:
+		s.answerMoves(nil)
+		return sessionKept
+	case ctx.Err() == nil && err != nil && old.cause() == nil:
+		s.answerMoves(err) // the session that we have is as good as it was
+		return sessionKept
+	case ctx.Err() == nil && err != nil:
+		s.answerMoves(err)
+		return s.ended(ctx)
+	}
+	if err == nil && ctx.Err() == nil {
+		s.emit(Event{Kind: EventLeaving, Generation: old.number, Endpoint: old.endpoint, Err: ErrReselected})
+		old.end(ErrReselected)
+	}
+	return s.attempted(ctx, gen, err)
+}
+
+// answerMoves tells those who asked for a move what came of it.
+func (s *supervisor) answerMoves(err error) {
+	for _, reply := range s.moves {
+		reply <- err // it has room for one
+	}
+	s.moves = nil
+}
+
+// backOff waits for the next attempt; a request to move ends the wait.
 func (s *supervisor) backOff(ctx context.Context) outcome {
-	wait := s.ladder.climb(s.random)
+	wait := s.ladder.climb()
 	s.emit(Event{Kind: EventBackingOff, Generation: s.number, Wait: wait, Err: s.failure})
-	if !sleep(ctx, wait) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return waitEnded
+	case reply := <-s.conn.moves:
+		s.moves = append(s.moves, reply)
+		return waitEnded
+	case <-ctx.Done():
 		return closed
 	}
-	return waitEnded
 }
 
 // shutDown releases what the Conn owns besides its session.
 func (s *supervisor) shutDown() {
+	s.answerMoves(ErrClosed)
+	s.leftover.Wait() // their lives ended with the Conn's
 	var errs []error
 	for _, release := range s.released {
 		errs = append(errs, release())
@@ -171,20 +256,5 @@ func (s *supervisor) emit(e Event) {
 	s.conn.remember(e)
 	if s.conn.events != nil {
 		s.conn.events.put(e)
-	}
-}
-
-// sleep waits for d and says whether it did before ctx was done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

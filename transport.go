@@ -58,6 +58,7 @@ func newTransport(
 		grpc.WithAuthority(endpoint.Addr()),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultServiceConfig(policyConfig),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true,
 		}))
@@ -80,14 +81,12 @@ func serverName(host string) string {
 	return name
 }
 
-// dial hands the one connection to grpc-go. Asked again, it waits until grpc-go gives up, so that calls which find the
-// connection lost wait for the next generation instead of failing.
-func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
+// dial hands the one connection to grpc-go, which asks once (see policy).
+func (t *transport) dial(context.Context, string) (net.Conn, error) {
 	if raw := t.raw.Swap(nil); raw != nil {
 		return *raw, nil
 	}
-	<-ctx.Done()
-	return nil, ctx.Err()
+	return nil, errGone
 }
 
 // awaitReady waits until grpc-go has seen the server's settings.

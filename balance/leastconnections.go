@@ -143,7 +143,7 @@ func (lc *leastConnections) Select(ctx context.Context, candidates []discover.En
 
 // jitter waits, or returns the error of a context that ends before.
 func (lc *leastConnections) jitter(ctx context.Context) error {
-	if lc.maxJitter < 0 {
+	if lc.maxJitter < 0 || !JitterWanted(ctx) {
 		return ctx.Err()
 	}
 	timer := time.NewTimer(time.Duration(lc.rand.Int64N(int64(lc.maxJitter))))
