@@ -174,3 +174,5 @@ func strict(t *testing.T, line string, target any) {
 		t.Fatalf("more than one object in %q", line)
 	}
 }
+
+func number(n int) string { return strconv.Itoa(n) }
