@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/balance"
@@ -128,32 +129,37 @@ func TestServersThatDoNotComeToAnEnd(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		},
-		"a byte and nothing more": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "5")
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
+		"a byte every second": func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				_, _ = io.WriteString(w, "5")
+				w.(http.Flusher).Flush()
+				select {
+				case <-time.After(time.Second):
+				case <-r.Context().Done():
+				}
+			}
 		},
 	}
 	for name, handler := range handlers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachProtocol(t, func(t *testing.T, p protocol) {
-				s := startServer(t, p, handler)
-				prober := newProber(t, s.trusting(p))
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				defer cancel()
-				count, err := prober.Count(ctx, s.endpoint())
-				probeError(t, err, s.endpoint(), "count")
-				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer") {
-					t.Errorf("got %v, want no answer before the deadline", err)
-				}
-				if count.Addr != s.addr {
-					t.Errorf("address %v, want %v", count.Addr, s.addr)
-				}
-				deadline, _ := ctx.Deadline()
-				if late := time.Since(deadline); late > time.Second {
-					t.Errorf("ended %v after the deadline", late)
-				}
+				synctest.Test(t, func(t *testing.T) {
+					m := meet(t, p, handler)
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					defer cancel()
+					got := <-countLater(ctx, m.prober, somewhere)
+					probeError(t, got.err, somewhere, "count")
+					if !errors.Is(got.err, context.DeadlineExceeded) || !strings.Contains(got.err.Error(), "no answer") {
+						t.Errorf("got %v, want no answer before the deadline", got.err)
+					}
+					if got.after != 2*time.Second {
+						t.Errorf("ended after %v, want 2s", got.after)
+					}
+					if got.count.Addr != addr1 {
+						t.Errorf("address %v, want %v", got.count.Addr, addr1)
+					}
+				})
 			})
 		})
 	}
@@ -232,17 +238,19 @@ func TestServersThatSpeakNoTLS(t *testing.T) {
 
 func TestTLSSilence(t *testing.T) {
 	t.Parallel()
-	ended := make(chan error, 1)
-	endpoint := talk(t, func(conn net.Conn) {
-		_, err := io.Copy(io.Discard, conn) // ends when the prober gives up
-		ended <- err
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
+	ended := make(chan struct{})
+	endpoint := talk(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1)) // the handshake has begun
+		cancel()
+		_, _ = io.Copy(io.Discard, conn) // ends when the prober gives up
+		close(ended)
+	})
 	_, err := newProber(t, balance.ProberConfig{}).Count(ctx, endpoint)
 	probeError(t, err, endpoint, "count")
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no connection") {
-		t.Errorf("got %v, want no connection before the deadline", err)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no connection") {
+		t.Errorf("got %v, want no connection before the cancel", err)
 	}
 	select {
 	case <-ended:
