@@ -139,7 +139,7 @@ func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoin
 
 // open dials the selected server and begins the session there. life bounds the session, ctx the attempt.
 func (a *attempter) open(
-	life, ctx context.Context, selection balance.Selection, //nolint:revive // ctx is the shorter of two lives
+	life, ctx context.Context, selection balance.Selection,
 ) (*generation, *EndpointError) {
 	t, endpoint, err := a.dial(ctx, selection.Endpoint)
 	if err != nil {

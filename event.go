@@ -41,6 +41,7 @@ const (
 	EventPanicked
 )
 
+//nolint:gochecknoglobals // a table that nobody changes
 var eventKindNames = [...]string{
 	EventResolving:       "resolving",
 	EventResolved:        "resolved",

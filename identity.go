@@ -49,6 +49,8 @@ type program struct {
 }
 
 // self is looked up once: it does not change, and every attempt sends it. What cannot be found out stays empty.
+//
+//nolint:gochecknoglobals // a constant that takes a look to find
 var self = sync.OnceValue(func() program {
 	p := program{version: moduleVersion()}
 	if pid := os.Getpid(); pid <= math.MaxInt32 {

@@ -223,7 +223,7 @@ func TestOnReadyRunsInEachSessionBeforeCallsGoToIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newMemoryCluster(t, "a", "b")
 		type run struct {
-			ctx    context.Context //nolint:containedctx // what the test is about
+			ctx    context.Context
 			server string
 			state  evenkeel.State
 		}

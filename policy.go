@@ -18,8 +18,6 @@ const policyConfig = `{"loadBalancingConfig":[{"` + policyName + `":{}}]}`
 
 // errGone is what a call gets, before any of it is sent, on a connection that was ready and is so no more. grpc-go
 // returns the error of a picker as it is when it has a status. No server can make one: it is told by identity.
-//
-//nolint:gochecknoglobals // a sentinel
 var errGone error = &callError{code: codes.Unavailable, text: "connection given up"}
 
 //nolint:gochecknoinits // grpc-go has no form of it for one channel
