@@ -46,20 +46,18 @@ type fleet struct {
 	took    time.Duration
 }
 
-// A fleet spreads over three servers, one is killed without notice, and its clients go to the others. Nothing runs beside
-// it that could be measured along: fleets start one after the other, grow old together, and lose a server one after the
-// other.
+// A fleet spreads over three servers, one is killed without notice, and its clients go to the others. Fleets start one
+// after the other, grow old together, and lose a server one after the other, so that no two of them are measured at once.
 func TestFleetSurvivesAKilledServer(t *testing.T) {
 	needSignals(t)
 	var fleets []*fleet
 	for _, srv := range []bool{false, true} {
 		for _, balancer := range []string{"least-connections", "round-robin", "random"} {
-			name := fleetCase{balancer: balancer, srv: srv}
-			t.Run(name.String()+" starts", func(_ *testing.T) { fleets = append(fleets, startFleet(t, name)) })
+			fleets = append(fleets, startFleet(t, fleetCase{balancer: balancer, srv: srv}))
 		}
 	}
 	for _, f := range fleets {
-		t.Run(f.name.String()+" loses a server", func(t *testing.T) { f.loseAServer(within(t), t) })
+		f.loseAServer(within(t))
 	}
 }
 
@@ -122,7 +120,8 @@ func (f *fleet) checkSpread(ctx context.Context) {
 }
 
 // loseAServer kills the server with the most clients, and waits until they are ready elsewhere.
-func (f *fleet) loseAServer(ctx context.Context, t *testing.T) {
+func (f *fleet) loseAServer(ctx context.Context) {
+	f.t.Helper()
 	f.clients.awaitAge(ctx, settledAge)
 	counts := spread(f.started)
 	victim := slices.MaxFunc(slices.Collect(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
@@ -130,64 +129,69 @@ func (f *fleet) loseAServer(ctx context.Context, t *testing.T) {
 	f.servers[victim].kill()
 	after := f.clients.awaitAll(ctx, victim)
 
-	var sinceKill, sinceLoss []time.Duration
-	for client, e := range after {
-		before := f.started[client]
-		if before.Endpoint != victim {
-			if e.Generation != before.Generation {
-				t.Errorf("client %d of %s, which lives, has another session", client, before.Endpoint)
-			}
-			continue
-		}
-		sinceKill = append(sinceKill, e.Time.Sub(killed))
-		if e.SinceLost == nil {
-			t.Errorf("client %d has moved without since_lost_ms", client)
-			continue
-		}
-		sinceLoss = append(sinceLoss, time.Duration(*e.SinceLost*float64(time.Millisecond)))
+	sinceKill, sinceLoss := f.recoveries(victim, killed, after)
+	if len(sinceKill) != counts[victim] || len(sinceLoss) != counts[victim] {
+		f.t.Fatalf("%s: %d clients have moved, and %d say how long it took them, want the %d of %s",
+			f.name, len(sinceKill), len(sinceLoss), counts[victim], victim)
 	}
-	t.Logf("%s: the %d clients of %s are ready elsewhere after a median of %v, at most %v (from the loss %v, %v); spread %v",
+	f.t.Logf("%s: the %d clients of %s are ready elsewhere after a median of %v, at most %v (from the loss %v, %v); spread %v",
 		f.name, counts[victim], victim, ms(median(sinceKill)), ms(slices.Max(sinceKill)), ms(median(sinceLoss)),
 		ms(slices.Max(sinceLoss)), sortedCounts(spread(after)))
-	if len(sinceKill) != counts[victim] {
-		t.Errorf("%d clients have moved, want the %d of %s", len(sinceKill), counts[victim], victim)
-	}
 	if got := median(sinceKill); got >= recoveryMedian {
-		t.Errorf("median of the times from the kill is %v, want less than %v", got, recoveryMedian)
+		f.t.Errorf("%s: median of the times from the kill is %v, want less than %v", f.name, got, recoveryMedian)
 	}
-	f.checkEnd(ctx, t, victim, median(sinceLoss))
+	f.checkEnd(ctx, victim, median(sinceLoss))
+}
+
+// recoveries are the times that the victim's clients took, from the kill and from when they noticed. The other clients
+// have to have stayed where they were.
+func (f *fleet) recoveries(victim string, killed time.Time, after map[int]connectEvent) (sinceKill, sinceLoss []time.Duration) {
+	f.t.Helper()
+	for client, e := range after {
+		before := f.started[client]
+		switch {
+		case before.Endpoint == victim:
+			sinceKill = append(sinceKill, e.Time.Sub(killed))
+			if e.SinceLost != nil {
+				sinceLoss = append(sinceLoss, time.Duration(*e.SinceLost*float64(time.Millisecond)))
+			}
+		case e.Generation != before.Generation:
+			f.t.Errorf("%s: client %d of %s, which lives, has another session", f.name, client, before.Endpoint)
+		}
+	}
+	return sinceKill, sinceLoss
 }
 
 // checkEnd compares the summary with what the events said, and with what the servers count.
-func (f *fleet) checkEnd(ctx context.Context, t *testing.T, victim string, recovered time.Duration) {
-	t.Helper()
+func (f *fleet) checkEnd(ctx context.Context, victim string, recovered time.Duration) {
+	f.t.Helper()
 	var left []*serving
 	for endpoint, s := range f.servers {
 		if endpoint != victim {
 			left = append(left, s)
 		}
 	}
-	awaitCount(ctx, t, fleetClients, left...)
+	awaitCount(ctx, f.t, fleetClients, left...)
 	summary := f.clients.finish(ctx)
 	events := f.clients.events()
-	inOrder(t, events)
+	inOrder(f.t, events)
 	want := spread(sessions(events))
 	want[victim] = 0
 	if !maps.Equal(summary.Connections, want) {
-		t.Errorf("summary has %v, events have %v", summary.Connections, want)
+		f.t.Errorf("%s: summary has %v, events have %v", f.name, summary.Connections, want)
 	}
 	moved := spread(f.started)[victim]
 	if summary.Lost != moved || summary.FailedAttempts != 0 || summary.Recovery == nil || summary.Recovery.Count != moved {
-		t.Errorf("summary is %+v with recoveries %+v, want %d sessions lost and replaced, and no failed attempt",
-			summary, summary.Recovery, moved)
+		f.t.Errorf("%s: summary is %+v with recoveries %+v, want %d sessions lost and replaced, and no failed attempt",
+			f.name, summary, summary.Recovery, moved)
 	}
 	if summary.Recovery != nil {
 		told := time.Duration(summary.Recovery.Median * float64(time.Millisecond))
 		if difference := (told - recovered).Abs(); difference > time.Millisecond {
-			t.Errorf("summary says that the median was %v, events say %v", told, recovered)
+			f.t.Errorf("%s: summary says that the median was %v, events say %v", f.name, told, recovered)
 		}
 	}
-	awaitCount(ctx, t, 0, left...)
+	awaitCount(ctx, f.t, 0, left...)
 }
 
 // ms rounds for a person to read.
