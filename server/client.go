@@ -6,7 +6,6 @@ package server
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -22,10 +21,10 @@ const (
 
 // client is one registered Connect stream.
 type client struct {
-	id       string
-	request  *clientspb.ConnectRequest // what it said of itself, bounded; read-only
-	server   string                    // the server address that it sees
-	lastSeen atomic.Int64              // a time.Duration since the registry was made
+	beat    *beat
+	id      string
+	request *clientspb.ConnectRequest // what it said of itself, bounded; read-only
+	server  string                    // the server address that it sees
 
 	stale *time.Timer // evicts it when it has been silent for too long; nil for one in a debugger
 
@@ -34,8 +33,9 @@ type client struct {
 	ended   chan struct{} // closed when the server has ended it
 }
 
+// newClient makes a client of a request whose id has been checked.
 func newClient(request *clientspb.ConnectRequest, serverAddress string) *client {
-	return &client{
+	c := &client{
 		id: request.GetConnectionId(),
 		request: &clientspb.ConnectRequest{
 			ConnectionId:          request.GetConnectionId(),
@@ -49,6 +49,8 @@ func newClient(request *clientspb.ConnectRequest, serverAddress string) *client 
 		server: serverAddress,
 		ended:  make(chan struct{}),
 	}
+	c.beat = newBeat(c)
+	return c
 }
 
 // end tells the client's stream to end; only the first reason counts.

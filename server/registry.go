@@ -144,7 +144,7 @@ func (r *Registry) connect(c *client, from source) bool {
 		return false
 	}
 	now := r.now()
-	c.lastSeen.Store(int64(now))
+	c.beat.seen(now)
 	if !c.request.GetIsRunningWithDebugger() {
 		// The callback waits for mu, so it finds the client registered.
 		c.stale = time.AfterFunc(r.config.StaleAfter, func() { r.checkStale(c) })
@@ -187,14 +187,14 @@ func (r *Registry) removeLocked(c *client) {
 func (r *Registry) checkStale(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left := r.config.StaleAfter - r.age(c, r.now())
+	left := r.config.StaleAfter - c.beat.age(r.now())
 	if left > 0 {
-		if r.clients.get(c.id) == c {
+		if r.clients.get(c.id) == c.beat {
 			c.stale.Reset(left)
 		}
 		return
 	}
-	if r.clients.get(c.id) != c {
+	if r.clients.get(c.id) != c.beat {
 		return // ended or replaced in the meantime
 	}
 	r.removeLocked(c)
@@ -203,17 +203,12 @@ func (r *Registry) checkStale(c *client) {
 
 // keepAlive notes that the client of that id is alive, and reports whether there is one. It allocates nothing.
 func (r *Registry) keepAlive(id string) bool {
-	c := r.clients.get(id)
-	if c == nil {
+	b := r.clients.get(id)
+	if b == nil {
 		return false
 	}
-	c.lastSeen.Store(int64(r.now()))
+	b.seen(r.now())
 	return true
-}
-
-// age is how long ago the client was last heard of.
-func (r *Registry) age(c *client, now time.Duration) time.Duration {
-	return max(now-time.Duration(c.lastSeen.Load()), 0)
 }
 
 // connectedClients describes the clients, in no order.
@@ -222,7 +217,7 @@ func (r *Registry) connectedClients() []*clientspb.ConnectedClient {
 	described := make([]*clientspb.ConnectedClient, 0, len(all))
 	now, wall := r.now(), time.Now()
 	for _, c := range all {
-		described = append(described, c.describe(wall, r.age(c, now)))
+		described = append(described, c.describe(wall, c.beat.age(now)))
 	}
 	return described
 }
