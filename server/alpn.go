@@ -10,15 +10,16 @@ import (
 
 // Application protocols of TLS ALPN (RFC 7301) that the port speaks.
 const (
-	protoHTTP1 = "http/1.1"
-	protoHTTP2 = "h2"
+	protoHTTP10 = "http/1.0" // what curl offers when told to speak HTTP/1.0
+	protoHTTP11 = "http/1.1"
+	protoHTTP2  = "h2"
 )
 
 // offersOnlyHTTP2 tells gRPC clients from HTTP clients by what they offer in their ClientHello. A gRPC client speaks HTTP/2
 // and nothing else, so it has no reason to offer HTTP/1.1; an HTTP client that can speak HTTP/2 offers both, since it
 // does not know what it will find.
 func offersOnlyHTTP2(offer []string) bool {
-	return slices.Contains(offer, protoHTTP2) && !slices.Contains(offer, protoHTTP1)
+	return slices.Contains(offer, protoHTTP2) && !slices.Contains(offer, protoHTTP11) && !slices.Contains(offer, protoHTTP10)
 }
 
 // routingConfig returns the TLS settings of the port. While a handshake goes on it notes on the connection whether the
@@ -42,10 +43,10 @@ func routingConfig(base *tls.Config) *tls.Config {
 	return config
 }
 
-// portConfig is a copy of a TLS configuration with what the port needs: both protocols, and TLS 1.2 at least.
+// portConfig is a copy of a TLS configuration with what the port needs: its protocols, and TLS 1.2 at least.
 func portConfig(base *tls.Config) *tls.Config {
 	config := base.Clone()
-	config.NextProtos = []string{protoHTTP2, protoHTTP1}
+	config.NextProtos = []string{protoHTTP2, protoHTTP11, protoHTTP10}
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	return config
 }

@@ -151,6 +151,7 @@ func TestALPN(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"HTTP/1.1", []string{"http/1.1"}, "http/1.1"},
+		{"HTTP/1.0", []string{"http/1.0"}, "http/1.0"},
 		{"both", []string{"http/1.1", "h2"}, "h2"},
 		{"HTTP/2", []string{"h2"}, "h2"},
 		{"an old gRPC", []string{"grpc-exp", "h2"}, "h2"},
