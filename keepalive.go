@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 )
 
@@ -24,12 +25,6 @@ const (
 	answerLimit = 4 * time.Second
 	// pauseLimit is how far two answered keep-alives may lie apart on either clock.
 	pauseLimit = 5 * time.Second
-)
-
-// The trailer in which a server of ours says why it ends a Connect stream.
-const (
-	reasonTrailer  = "evenkeel-reason"
-	reasonDraining = "draining"
 )
 
 // keeper keeps the session of a generation: it answers the server's keep-alives and watches for their absence.
@@ -86,7 +81,7 @@ func (k *keeper) receive(stream grpc.ServerStreamingClient[clientspb.ConnectionK
 
 // streamEnd tells a stream that broke with its connection from one that the server ended, and that for what reason.
 func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
-	if reason := trailer.Get(reasonTrailer); len(reason) > 0 && reason[0] == reasonDraining {
+	if reason := trailer.Get(contract.ReasonTrailer); len(reason) > 0 && reason[0] == contract.ReasonDraining {
 		return fmt.Errorf("%w: %w", ErrDraining, err)
 	}
 	if broken := k.gen.currentLanes()[0].transport.failure(); broken != nil {

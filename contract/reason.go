@@ -14,6 +14,8 @@ const (
 	ReasonEvicted = "evicted"
 	// ReasonReplaced: another client connected with the same connection id.
 	ReasonReplaced = "replaced"
+	// ReasonDraining: the server is about to stop and lets running calls end; the client is to move to another one.
+	ReasonDraining = "draining"
 	// ReasonClosing: the server stops.
 	ReasonClosing = "closing"
 )
