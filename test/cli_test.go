@@ -106,20 +106,15 @@ func TestCLIFaultsOfAnUnreachableNameServer(t *testing.T) {
 	t.Parallel()
 	refused, silent := freeDNSAddr(t), silentAddr(t)
 	at := func(addr string) string { return "chronicle+srv://prod.test/?srvNameServer=" + addr }
-	var tests []faultCase
-	for _, command := range []string{"resolve", "probe"} {
-		tests = append(tests, []faultCase{
-			{
-				name: command + " where nobody listens", args: []string{command, at(refused)}, status: statusFailed,
-				says: []string{"_chronicle._tcp.prod.test", refused, "name server failed", "check that a DNS server listens there"},
-			},
-			{
-				name: command + " where nobody answers", args: []string{command, at(silent)}, status: statusFailed,
-				says: []string{"_chronicle._tcp.prod.test", silent, "timed out", "check that the server can be reached"},
-			},
-		}...)
-	}
-	checkFaults(t, tests)
+	says := []string{"_chronicle._tcp.prod.test", refused, "name server failed", "check that a DNS server listens there"}
+	checkFaults(t, []faultCase{
+		{name: "resolve where nobody listens", args: []string{"resolve", at(refused)}, status: statusFailed, says: says},
+		{name: "probe where nobody listens", args: []string{"probe", at(refused)}, status: statusFailed, says: says},
+		{
+			name: "resolve where nobody answers", args: []string{"resolve", at(silent)}, status: statusFailed,
+			says: []string{"_chronicle._tcp.prod.test", silent, "timed out", "check that the server can be reached"},
+		},
+	})
 }
 
 // silentAddr is an address over UDP that takes everything and says nothing.

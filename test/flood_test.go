@@ -26,7 +26,7 @@ import (
 const (
 	// The flood: so many requests a second from one address, over so many connections, in bursts.
 	floodRate     = 10_000
-	floodFor      = 4 * time.Second
+	floodFor      = 3 * time.Second
 	floodWarmUp   = time.Second
 	floodConns    = 10
 	floodInterval = 10 * time.Millisecond
