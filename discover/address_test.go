@@ -155,7 +155,7 @@ func TestSRVContextEndsWhileAddressesAreAsked(t *testing.T) {
 			cancel()
 		}()
 		endpoints, err := resolver.Resolve(ctx)
-		wantLookupError(t, err, nil, dns.Addr(), "")
+		_ = wantLookupError(t, err, nil, dns.Addr(), "")
 		if !errors.Is(err, context.Canceled) || len(endpoints) > 0 {
 			t.Errorf("got %v, %v; want context.Canceled", endpoints, err)
 		}

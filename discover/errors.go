@@ -6,6 +6,7 @@ package discover
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -90,14 +91,11 @@ func (e *LookupError) hint() string {
 }
 
 // Unwrap returns Kind and Err, as far as they are set.
-func (e *LookupError) Unwrap() []error {
-	errs := make([]error, 0, 2)
-	for _, err := range [...]error{e.Kind, e.Err} {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
+func (e *LookupError) Unwrap() []error { return causes(e.Kind, e.Err) }
+
+// causes returns those of the errors that are set.
+func causes(errs ...error) []error {
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // Timeout says whether no answer came in time; it is part of net.Error.
@@ -106,11 +104,11 @@ func (e *LookupError) Timeout() bool { return errors.Is(e.Kind, ErrTimeout) }
 // maxFaults bounds what a PartialError holds: an answer of 64 KiB has room for thousands of bad records.
 const maxFaults = 16
 
-// PartialError says that some records of an answer were malformed and left out. The endpoints beside it serve.
+// PartialError says that some records or endpoints of an answer were malformed and left out. The endpoints beside it serve.
 type PartialError struct {
-	// Name is the name asked for, without its final dot.
+	// Name is the name asked for, without its final dot; for a source that is no name server, what was asked.
 	Name string
-	// Server is the name server that gave the answer.
+	// Server is the name server that gave the answer; empty for another source.
 	Server string
 	// Dropped is how many records were left out.
 	Dropped int
@@ -122,7 +120,11 @@ type PartialError struct {
 func (e *PartialError) Error() string {
 	const shown = 3
 	var b strings.Builder
-	fmt.Fprintf(&b, "SRV records of %s at name server %s: %d malformed and left out", e.Name, e.Server, e.Dropped)
+	if e.Server == "" {
+		fmt.Fprintf(&b, "endpoints of %s: %d addresses left out", e.Name, e.Dropped)
+	} else {
+		fmt.Fprintf(&b, "SRV records of %s at name server %s: %d malformed and left out", e.Name, e.Server, e.Dropped)
+	}
 	for i, fault := range e.Faults[:min(shown, len(e.Faults))] {
 		b.WriteString([...]string{": ", ", ", ", "}[i])
 		b.WriteString(fault.Error())
@@ -137,7 +139,7 @@ func (e *PartialError) Error() string {
 type StaleError struct {
 	// Cause is the failure of this lookup.
 	Cause error
-	// At is when the lookup that found the endpoints began.
+	// At is when the lookup that found the endpoints began; for a source that pushes, when they came.
 	At time.Time
 }
 

@@ -84,7 +84,7 @@ func TestSRVReplyWithoutQuestionIsAFailure(t *testing.T) {
 	}})
 	resolver := newSRV(t, discover.SRVConfig{Name: name, NameServer: dns.Addr()})
 	_, err := resolver.Resolve(lateContext(t))
-	wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "FORMERR")
+	_ = wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "FORMERR")
 }
 
 func TestSRVReplyCodeWithUpperBits(t *testing.T) {
@@ -96,7 +96,7 @@ func TestSRVReplyCodeWithUpperBits(t *testing.T) {
 			return [][]byte{append(reply, 0, 0, 41, 4, 0xD0, 1, 0, 0, 0, 0, 0)}
 		}})
 		_, err := resolver.Resolve(lateContext(t))
-		wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "BADVERS")
+		_ = wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "BADVERS")
 	})
 }
 
@@ -107,7 +107,7 @@ func TestSRVNothingListens(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			_, err := path.resolver(t, closedPort()).Resolve(lateContext(t))
-			wantLookupError(t, err, discover.ErrServerFailed, closedPort(), "")
+			_ = wantLookupError(t, err, discover.ErrServerFailed, closedPort(), "")
 			if !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "check that a DNS server listens there") {
 				t.Errorf("got %q, want the cause and what to do", err)
 			}
@@ -129,7 +129,7 @@ func TestSRVTruncatedAndNothingListensOnTCP(t *testing.T) {
 		t.Run(path.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := path.resolver(t, server).Resolve(lateContext(t))
-			wantLookupError(t, err, discover.ErrServerFailed, server, "")
+			_ = wantLookupError(t, err, discover.ErrServerFailed, server, "")
 			if !strings.Contains(err.Error(), "truncated over UDP and asking over TCP failed") {
 				t.Errorf("got %q, want it to say that TCP failed", err)
 			}
@@ -149,7 +149,7 @@ func TestSRVGarbageOverTCP(t *testing.T) {
 			return [][]byte{reply}
 		}})
 		_, err := resolver.Resolve(lateContext(t))
-		wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "")
+		_ = wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "")
 	})
 }
 
@@ -162,16 +162,16 @@ func TestSRVGarbageIsAServerThatFailed(t *testing.T) {
 		"the query itself":    func(query []byte) []byte { return query },
 		"id of another query": func(query []byte) []byte { reply := rawReply(query); reply[0] ^= 1; return reply },
 	}
-	for name, make := range garbage {
+	for name, spoil := range garbage {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onBothPaths(t, func(t *testing.T, dns *evenkeeltest.DNS, resolver discover.Resolver) {
 				setFault(t, dns, owner, "", evenkeeltest.DNSFault{Raw: func(q evenkeeltest.DNSQuery) [][]byte {
-					return [][]byte{make(q.Packed)}
+					return [][]byte{spoil(q.Packed)}
 				}})
 				defer discover.SetLimitsForTest(resolver, discover.LimitsForTest{Lookup: 150 * time.Millisecond})()
 				_, err := resolver.Resolve(lateContext(t))
-				wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "")
+				_ = wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "")
 			})
 		})
 	}
@@ -233,7 +233,7 @@ func TestSRVSilentServerAndCancel(t *testing.T) {
 				if took := time.Since(<-cancelled); took > time.Second {
 					t.Errorf("returned %v after the cancel, want 100 ms at most", took)
 				}
-				wantLookupError(t, err, nil, dns.Addr(), "")
+				_ = wantLookupError(t, err, nil, dns.Addr(), "")
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("got %v, want context.Canceled", err)
 				}
@@ -285,7 +285,7 @@ func TestSRVSilentServerAndNoDeadline(t *testing.T) {
 		if r.took < 3*time.Second || r.took > 6*time.Second {
 			t.Errorf("took %v, want several attempts in 5 s at most", r.took)
 		}
-		wantLookupError(t, r.err, discover.ErrTimeout, r.server.Addr(), "")
+		_ = wantLookupError(t, r.err, discover.ErrTimeout, r.server.Addr(), "")
 		if errors.Is(r.err, context.DeadlineExceeded) {
 			t.Errorf("got %v, which blames the caller's deadline; there was none", r.err)
 		}
@@ -301,7 +301,7 @@ func TestSRVContextThatHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := resolver.Resolve(ctx)
-		wantLookupError(t, err, nil, "", "")
+		_ = wantLookupError(t, err, nil, "", "")
 		if !errors.Is(err, context.Canceled) || len(dns.Queries()) > 0 {
 			t.Errorf("got %v and %d questions, want context.Canceled and none", err, len(dns.Queries()))
 		}

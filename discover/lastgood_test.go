@@ -189,7 +189,8 @@ func TestStaticGivesWhatItWasGiven(t *testing.T) {
 	t.Parallel()
 	given := []discover.Endpoint{
 		{Host: "b.test", Port: 2, Priority: 9, Addrs: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:2")}},
-		{Host: "a.test.", Port: 1}, {Host: "b.test", Port: 2},
+		{Host: "a.test.", Port: 1},
+		{Host: "b.test", Port: 2},
 	}
 	resolver := discover.Static(given...)
 	given[0].Host, given[0].Addrs[0] = "changed", netip.AddrPort{}

@@ -135,7 +135,7 @@ func (r *reply) readRecord(p dnsmessage.Parser, header dnsmessage.ResourceHeader
 	raw := p
 	body, err := raw.UnknownResource()
 	if err != nil {
-		return nil // behind the end of the message: reported when it is skipped
+		return nil //nolint:nilerr // behind the end of the message: reported when it is skipped
 	}
 	rec := record{owner: owner, kind: header.Type}
 	switch header.Type {

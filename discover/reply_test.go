@@ -91,7 +91,7 @@ func TestSRVMalformedRecordsAreDroppedAndReported(t *testing.T) {
 					checkPartial(t, partial, dns.Addr(), tt.faults)
 				}
 				if tt.want == nil {
-					wantLookupError(t, err, discover.ErrNoRecords, dns.Addr(), "NOERROR")
+					_ = wantLookupError(t, err, discover.ErrNoRecords, dns.Addr(), "NOERROR")
 				}
 			})
 		})

@@ -30,9 +30,12 @@ func TestSRVRecordsBecomeEndpoints(t *testing.T) {
 		{
 			"priority ascending, then weight descending, then host and port",
 			[]evenkeeltest.SRV{
-				{Target: "e.test", Port: 1, Priority: 2, Weight: 9}, {Target: "d.test", Port: 1, Priority: 1},
-				{Target: "b.test", Port: 2, Priority: 1, Weight: 5}, {Target: "b.test", Port: 1, Priority: 1, Weight: 5},
-				{Target: "a.test", Port: 1, Priority: 1, Weight: 5}, {Target: "c.test", Port: 1, Priority: 1, Weight: 7},
+				{Target: "e.test", Port: 1, Priority: 2, Weight: 9},
+				{Target: "d.test", Port: 1, Priority: 1},
+				{Target: "b.test", Port: 2, Priority: 1, Weight: 5},
+				{Target: "b.test", Port: 1, Priority: 1, Weight: 5},
+				{Target: "a.test", Port: 1, Priority: 1, Weight: 5},
+				{Target: "c.test", Port: 1, Priority: 1, Weight: 7},
 			},
 			[]string{"1 7 c.test:1", "1 5 a.test:1", "1 5 b.test:1", "1 5 b.test:2", "1 0 d.test:1", "2 9 e.test:1"},
 		},
@@ -112,7 +115,7 @@ func TestSRVOfTheSystemAsksNoSearchList(t *testing.T) {
 	resolver := newSRV(t, discover.SRVConfig{Name: name})
 	defer discover.RedirectSystemForTest(resolver, dns.Addr())()
 	_, err := resolver.Resolve(lateContext(t))
-	wantLookupError(t, err, discover.ErrNoSuchName, dns.Addr(), "NXDOMAIN")
+	_ = wantLookupError(t, err, discover.ErrNoSuchName, dns.Addr(), "NXDOMAIN")
 	if queries := dns.Queries(); len(queries) != 1 || queries[0].Name != owner {
 		t.Errorf("asked %+v, want %s once", queries, owner)
 	}
@@ -224,7 +227,7 @@ func TestSRVNameServerGivenByName(t *testing.T) {
 	}
 	dns.SetSRV(owner)
 	_, err = resolver.Resolve(lateContext(t))
-	wantLookupError(t, err, discover.ErrNoSuchName, dns.Addr(), "NXDOMAIN")
+	_ = wantLookupError(t, err, discover.ErrNoSuchName, dns.Addr(), "NXDOMAIN")
 }
 
 func TestSRVFollowsCNAMEs(t *testing.T) {
@@ -261,7 +264,7 @@ func TestSRVIgnoresForeignRecords(t *testing.T) {
 		dns.SetAddrs(owner, addr("10.0.0.1"))
 		setFault(t, dns, owner, "", evenkeeltest.DNSFault{Extra: foreign})
 		_, err := resolver.Resolve(lateContext(t))
-		wantLookupError(t, err, discover.ErrNoRecords, dns.Addr(), "NOERROR")
+		_ = wantLookupError(t, err, discover.ErrNoRecords, dns.Addr(), "NOERROR")
 	})
 }
 
@@ -368,7 +371,7 @@ func TestSRVNameServerWhoseNameIsNotFoundInTime(t *testing.T) {
 	t.Run("within our limit", func(t *testing.T) {
 		t.Parallel()
 		_, err := start(t).Resolve(lateContext(t))
-		wantLookupError(t, err, discover.ErrTimeout, "ns.invalid:53", "")
+		_ = wantLookupError(t, err, discover.ErrTimeout, "ns.invalid:53", "")
 		if errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "its own name") {
 			t.Errorf("got %v, want that its own name was not found, and not the caller's deadline", err)
 		}
@@ -378,7 +381,7 @@ func TestSRVNameServerWhoseNameIsNotFoundInTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err := start(t).Resolve(ctx)
-		wantLookupError(t, err, discover.ErrTimeout, "ns.invalid:53", "")
+		_ = wantLookupError(t, err, discover.ErrTimeout, "ns.invalid:53", "")
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want context.DeadlineExceeded", err)
 		}

@@ -61,7 +61,7 @@ func bind(ctx context.Context, conn net.Conn, limit time.Time) net.Conn {
 type boundConn struct {
 	net.Conn
 
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // the connection is of one exchange, and so is the context
 	limit time.Time
 	stop  func() bool
 

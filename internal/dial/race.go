@@ -61,7 +61,7 @@ func (d Dialer) race(ctx context.Context, addrs []netip.AddrPort) (net.Conn, err
 	cancel()
 	for ; running > 0; running-- {
 		if late := <-attempts; late.conn != nil {
-			late.conn.Close() // nobody has used it: there is nothing to lose and nothing to report
+			_ = late.conn.Close() // nobody has used it: there is nothing to lose and nothing to report
 		}
 	}
 	if winner == nil {
