@@ -28,13 +28,7 @@ const (
 	fewClients = 12
 )
 
-func newConnect(c *console) *cobra.Command {
-	var from target
-	h := &holding{console: c}
-	cmd := &cobra.Command{
-		Use:   "connect [STRING]",
-		Short: "Hold sessions and show how they spread and move",
-		Long: paragraphs(`
+const connectHelp = `
 Hold sessions with the servers of a connection string, as that many clients would, and show what becomes of them:
 each change while the clients are few, a line of progress while they are many, and how they are spread over the
 servers. The clients share one prober.
@@ -70,11 +64,21 @@ And as the last line, an object on the end:
                    null when no session was lost and replaced
   lost             how many sessions were lost
   failed_attempts  how often a client found no server and backed off
-  elapsed_ms       how long the sessions were held`),
-		Example: `  evenkeel connect chronicle+srv://prod.example
-  evenkeel connect --clients 60 --for 1m 'chronicle://127.0.0.1:35000,127.0.0.1:35001/?skipTlsValidation=true'
-  evenkeel connect --clients 60 --for 0 --json --ca roots.pem --file cluster.txt`,
-		Args: oneString,
+  elapsed_ms       how long the sessions were held`
+
+const connectExamples = `  evenkeel connect chronicle+srv://prod.example
+  evenkeel connect --clients 60 --for 1m --ca roots.pem chronicle://node-1,node-2
+  evenkeel connect --clients 60 --for 0 --json --file cluster.txt`
+
+func newConnect(c *console) *cobra.Command {
+	var from target
+	h := &holding{console: c}
+	cmd := &cobra.Command{
+		Use:     "connect [STRING]",
+		Short:   "Hold sessions and show how they spread and move",
+		Long:    paragraphs(connectHelp),
+		Example: connectExamples,
+		Args:    oneString,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := h.check(); err != nil {
 				return err

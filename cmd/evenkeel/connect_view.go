@@ -222,7 +222,7 @@ func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) str
 			what += ", " + shortDuration(since) + " after the loss"
 		}
 	case evenkeel.EventCandidateFailed:
-		what, style = sentence(e.Err), p.bad
+		what, style = sentence(explain(e.Err)), p.bad
 	case evenkeel.EventBackingOff:
 		// Candidates that failed have had lines of their own.
 		what, style = "no session, next attempt in "+shortDuration(e.Wait), p.bad

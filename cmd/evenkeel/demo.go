@@ -17,15 +17,18 @@ import (
 )
 
 const (
-	maxDemoServers = 16
-	maxDemoClients = 1000
+	maxDemoServers = 9
+	maxDemoClients = 200
 
 	// demoLimit ends a demonstration that does not end by itself.
 	demoLimit = 28 * time.Second
-	// rollout is how long it takes until all clients have been started, and pace the longest time between two of them:
-	// programs are rolled out one after the other. Clients that all start at once would see the same counts.
-	rollout = 2 * time.Second
-	pace    = 60 * time.Millisecond
+	// rollout is about how long it takes until all clients have been started, and pace the longest time between two of
+	// them. No more than a few are on their way at a time, as when programs are rolled out: two clients that decide in the
+	// same instant see the same counts and pick the same server, and with two at a time a server is off by one at most.
+	rollout     = 2 * time.Second
+	pace        = 50 * time.Millisecond
+	onTheirWay  = 2
+	rolloutPart = 20 // of many clients, a twentieth is on its way
 	// recoveryLimit is how soon the clients of the dead server have to be ready elsewhere.
 	recoveryLimit = time.Second
 	// patience is how long a demonstration waits for what should take a second.
@@ -38,12 +41,7 @@ const (
 	glance = time.Second
 )
 
-func newDemo(c *console) *cobra.Command {
-	d := &demo{console: c}
-	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Show a fleet spread itself over a cluster and survive a killed server",
-		Long: paragraphs(`
+const demoHelp = `
 Start a cluster in this process, servers with TLS and a name server with their SRV records, and a fleet of clients that
 connect through chronicle+srv:// with least-connections. Then one server is killed without notice, its clients move to
 the others, it comes back, and new clients fill it. Everything is real but the distance: all sockets are on 127.0.0.1.
@@ -60,8 +58,19 @@ With --json, the last line on standard output is an object:
     connections         sessions by endpoint, of the servers alive then
     max_over_mean       1 is perfectly even
     recovery_ms_median  only with "killed": from the kill until the
-    recovery_ms_max     clients of the dead server were ready elsewhere`),
-		Example: "  evenkeel demo\n  evenkeel demo --servers 5 --clients 100\n  evenkeel demo --json | jq .phases",
+    recovery_ms_max     clients of the dead server were ready elsewhere`
+
+const demoExamples = `  evenkeel demo
+  evenkeel demo --servers 5 --clients 60
+  evenkeel demo --json | jq .phases`
+
+func newDemo(c *console) *cobra.Command {
+	d := &demo{console: c}
+	cmd := &cobra.Command{
+		Use:     "demo",
+		Short:   "Show a fleet spread itself over a cluster and survive a killed server",
+		Long:    paragraphs(demoHelp),
+		Example: demoExamples,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(
@@ -72,8 +81,8 @@ With --json, the last line on standard output is an object:
 			return d.run(cmd.Context())
 		},
 	}
-	cmd.Flags().IntVar(&d.servers, "servers", 3, "the number of servers, 2 to 16")
-	cmd.Flags().IntVar(&d.clients, "clients", 30, "the number of clients, 1 to 1000")
+	cmd.Flags().IntVar(&d.servers, "servers", 3, "the number of servers, 2 to 9")
+	cmd.Flags().IntVar(&d.clients, "clients", 30, "the number of clients, 1 to 200")
 	cmd.Flags().BoolVar(&d.asJSON, "json", false, "print JSON, on one line at the end")
 	return cmd
 }
@@ -91,9 +100,11 @@ type demo struct {
 	view    demoView
 	pause   time.Duration // how long the later phases stay
 
+	started  int // clients
 	began    time.Time
-	phase    phaseName
-	victim   *evenkeeltest.Server
+	phase    phaseName // empty when all are over
+	target   string    // the server that is killed, as clients that came through the DNS know it
+	down     bool      // it is dead now
 	killedAt time.Time
 	moved    []time.Duration // from the kill until ready elsewhere
 	reports  []phaseReport
@@ -121,6 +132,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	for _, s := range d.cluster.Servers {
 		d.tally.servers = append(d.tally.servers, serverKey(s))
 	}
+	d.target = serverKey(d.victim())
 	d.pause, d.view = glance, newDemoView(d)
 	if d.console.outScreen.live() && !d.asJSON {
 		d.pause = look
@@ -162,13 +174,13 @@ func (d *demo) start(ctx context.Context) error {
 // kill takes a server away. Its clients have to move by themselves.
 func (d *demo) kill(ctx context.Context) error {
 	d.enter(phaseKilled)
-	d.victim = d.chosen()
-	orphans := d.tally.connections()[serverKey(d.victim)]
+	orphans := d.tally.connections()[d.target]
 	d.killedAt = time.Now()
-	if err := d.victim.Kill(); err != nil {
+	if err := d.victim().Kill(); err != nil {
 		return err
 	}
-	if err := d.until(ctx, func() bool { return len(d.moved) == orphans }); err != nil {
+	d.down = true
+	if err := d.until(ctx, func() bool { return len(d.moved) >= orphans }); err != nil {
 		return err
 	}
 	if err := d.calm(ctx, d.pause); err != nil {
@@ -178,7 +190,7 @@ func (d *demo) kill(ctx context.Context) error {
 	if report.RecoveryMax != nil {
 		d.expect(*report.RecoveryMax <= milliseconds(recoveryLimit),
 			"the %d clients of %s were ready elsewhere after %.0f ms at most (%.0f allowed)",
-			orphans, shortServer(d.victim.Name()), *report.RecoveryMax, milliseconds(recoveryLimit))
+			orphans, shortServer(d.target), *report.RecoveryMax, milliseconds(recoveryLimit))
 	}
 	even := float64(d.clients) / float64(d.servers-1)
 	d.expect(within(report.Connections, even), "they were even again: %s", band(report.Connections, even))
@@ -188,10 +200,10 @@ func (d *demo) kill(ctx context.Context) error {
 // revive brings the server back, and as many new clients as it takes until it has its share.
 func (d *demo) revive(ctx context.Context) error {
 	d.enter(phaseReturned)
-	if err := d.victim.Restart(); err != nil {
+	if err := d.victim().Restart(); err != nil {
 		return err
 	}
-	d.victim = nil
+	d.down = false
 	if err := d.addClients(ctx, d.newcomers()); err != nil {
 		return err
 	}
@@ -211,12 +223,15 @@ func (d *demo) newcomers() int {
 
 // addClients starts clients one after the other.
 func (d *demo) addClients(ctx context.Context, n int) error {
-	wait := min(pace, rollout/time.Duration(n))
+	wait := min(pace, rollout/time.Duration(max(n, 1)))
+	most := max(onTheirWay, n/rolloutPart)
+	room := func() bool { return d.started-d.tally.ready() < most }
 	for range n {
 		if err := d.fleet.add(); err != nil {
 			return err
 		}
-		if err := d.pass(ctx, wait); err != nil {
+		d.started++
+		if err := errors.Join(d.pass(ctx, wait), d.until(ctx, room)); err != nil {
 			return err
 		}
 	}
@@ -225,7 +240,7 @@ func (d *demo) addClients(ctx context.Context, n int) error {
 
 // calm waits until all clients are ready, and then a while.
 func (d *demo) calm(ctx context.Context, while time.Duration) error {
-	all := func() bool { return d.tally.ready() == len(d.fleet.clients) }
+	all := func() bool { return d.tally.ready() == d.started }
 	if err := d.until(ctx, all); err != nil {
 		return err
 	}

@@ -54,8 +54,8 @@ func (d *demo) enter(phase phaseName) {
 // record measures the phase: the sessions of each server that is alive.
 func (d *demo) record() phaseReport {
 	connections := d.tally.connections()
-	if d.victim != nil {
-		delete(connections, serverKey(d.victim))
+	if d.down {
+		delete(connections, d.target)
 	}
 	report := phaseReport{Name: d.phase, Connections: connections, MaxOverMean: spread(connections)}
 	if moved := summarise(d.moved); moved != nil && d.phase == phaseKilled {
@@ -112,8 +112,8 @@ func band(connections map[string]int, even float64) string {
 	return fmt.Sprintf("%s (%d to %d allowed)", strings.Join(counts, ", "), max(least, 0), most)
 }
 
-// chosen is the server that will be killed: one in the middle.
-func (d *demo) chosen() *evenkeeltest.Server { return d.cluster.Servers[(d.servers-1)/2] }
+// victim is the server that is killed: one in the middle.
+func (d *demo) victim() *evenkeeltest.Server { return d.cluster.Servers[(d.servers-1)/2] }
 
 // serverKey is the name under which clients that came through the DNS know a server.
 func serverKey(s *evenkeeltest.Server) string {

@@ -31,7 +31,7 @@ func newDemoView(d *demo) demoView {
 
 // headline is what happens in a phase.
 func (d *demo) headline(phase phaseName) string {
-	victim := shortServer(d.chosen().Name())
+	victim := shortServer(d.target)
 	switch phase {
 	case phaseStart:
 		return fmt.Sprintf("%d clients start and find %d servers through DNS", d.clients, d.servers)
@@ -113,7 +113,7 @@ func (v *demoLive) lines(width int) []string {
 	lines = append(lines, "")
 	lanes := d.tally.lanes(shortServer)
 	for i := range lanes {
-		lanes[i].down = d.victim != nil && lanes[i].name == shortServer(d.victim.Name())
+		lanes[i].down = d.down && lanes[i].name == shortServer(d.target)
 	}
 	lines = append(lines, boardLines(p, lanes, width)...)
 	words := [groups]string{atHome: "where it started", moved: "moved", newcomer: "new"}
@@ -154,7 +154,7 @@ func (v *demoLive) scenes() []string {
 
 func (v *demoLive) progress() string {
 	d, p := v.demo, v.palette
-	started, ready := len(d.fleet.clients), d.tally.ready()
+	started, ready := d.started, d.tally.ready()
 	text := fmt.Sprintf("%d clients ready", ready)
 	if ready < started {
 		text += ", " + p.alert.Render(fmt.Sprintf("%d on their way", started-ready))

@@ -9,12 +9,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 // errInterrupted is the cause of the context that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
 func main() {
+	cobra.EnableCommandSorting = false // help lists the commands in the order in which people meet them
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

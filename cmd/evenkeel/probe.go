@@ -27,13 +27,7 @@ const (
 	shortestInterval = 100 * time.Millisecond
 )
 
-func newProbe(c *console) *cobra.Command {
-	var from target
-	p := &probing{console: c}
-	cmd := &cobra.Command{
-		Use:   "probe [STRING]",
-		Short: "Ask the servers how busy they are, and tell which one would be picked",
-		Long: paragraphs(`
+const probeHelp = `
 Ask every server of a connection string for its number of connections, as clients do before they pick one, and
 show what each one answers: the count (connected clients plus reservations), how long the answer took on an open
 connection, the HTTP version, and the certificate; or why there is no answer. Nothing is reserved.
@@ -59,11 +53,21 @@ With --json, an object a line for each server:
   certificate  subject, issuer, self_signed, not_after, days_left; null
                over plaintext and without an answer
   error        why there is no answer
-  pick_chance  how likely it is picked, from 0 to 1`),
-		Example: `  evenkeel probe chronicle+srv://prod.example
-  evenkeel probe 'chronicle://127.0.0.1:35000,127.0.0.1:35001/?skipTlsValidation=true'
-  evenkeel probe --watch --interval 5s --ca roots.pem chronicle://a.example,b.example`,
-		Args: oneString,
+  pick_chance  how likely it is picked, from 0 to 1`
+
+const probeExamples = `  evenkeel probe chronicle+srv://prod.example
+  evenkeel probe 'chronicle://localhost:35000/?skipTlsValidation=true'
+  evenkeel probe --watch --interval 5s --ca roots.pem chronicle://node-1,node-2`
+
+func newProbe(c *console) *cobra.Command {
+	var from target
+	p := &probing{console: c}
+	cmd := &cobra.Command{
+		Use:     "probe [STRING]",
+		Short:   "Ask the servers how busy they are, and tell which one would be picked",
+		Long:    paragraphs(probeHelp),
+		Example: probeExamples,
+		Args:    oneString,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cs, err := from.connString(c, args)
 			if err != nil {

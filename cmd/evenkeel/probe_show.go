@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/balance"
@@ -123,7 +125,10 @@ func whyNot(err error) string {
 	if socket, ok := errors.AsType[*os.SyscallError](err); ok {
 		return socket.Err.Error()
 	}
-	if probe, ok := errors.AsType[*balance.ProbeError](err); ok && probe.Err != nil {
+	if probe, ok := errors.AsType[*balance.ProbeError](err); ok {
+		if probe.Err == nil {
+			return strings.TrimSpace(fmt.Sprintf("status %d %s", probe.Status, http.StatusText(probe.Status)))
+		}
 		err = probe.Err
 	}
 	return printable(sentence(err), longestError)

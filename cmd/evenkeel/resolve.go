@@ -32,13 +32,7 @@ type resolvedEndpoint struct {
 	Addresses []string `json:"addresses"`
 }
 
-func newResolve(c *console) *cobra.Command {
-	var from target
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "resolve [STRING]",
-		Short: "List the servers that a connection string leads to",
-		Long: paragraphs(`
+const resolveHelp = `
 List the servers that a connection string leads to, in the order in which clients consider them: the hosts of
 chronicle:// as they are written, or the SRV records of a chronicle+srv:// name, looked up now.
 
@@ -57,11 +51,21 @@ With --json, an object a line for each server:
   priority   lower numbers are used first
   weight     its capacity beside others of its priority
   addresses  a list of "address:port"; empty when the name is looked up
-             only when it is dialled`),
-		Example: `  evenkeel resolve chronicle+srv://prod.example
+             only when it is dialled`
+
+const resolveExamples = `  evenkeel resolve chronicle+srv://prod.example
   evenkeel resolve 'chronicle+srv://prod.example/?srvNameServer=10.0.0.53'
-  evenkeel resolve --json --file /run/secrets/chronicle`,
-		Args: oneString,
+  evenkeel resolve --json --file /run/secrets/chronicle`
+
+func newResolve(c *console) *cobra.Command {
+	var from target
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "resolve [STRING]",
+		Short:   "List the servers that a connection string leads to",
+		Long:    paragraphs(resolveHelp),
+		Example: resolveExamples,
+		Args:    oneString,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cs, err := from.connString(c, args)
 			if err != nil {

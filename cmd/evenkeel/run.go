@@ -75,7 +75,6 @@ Results go to standard output, progress and warnings to standard error. The exit
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	cobra.EnableCommandSorting = false
 	root.AddCommand(newDemo(c), newServe(c), newResolve(c), newProbe(c), newConnect(c), newVersion(c))
 	return root
 }

@@ -22,12 +22,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
-func newServe(c *console) *cobra.Command {
-	s := &serving{console: c}
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run a server",
-		Long: paragraphs(`
+const serveHelp = `
 Run one server: the session protocol for gRPC clients, and /connections/count, /connections/reserve and /health over
 HTTP, all on one TLS port. It prints where it listens and a connection string for its clients, and serves until it is
 interrupted.
@@ -40,12 +35,21 @@ With --json, an object as soon as it serves:
   listening          the address, with the port that was taken for port 0
   connection_string  what a client on this machine connects with; with
                      --plaintext clients need --plaintext as well
-  name               the name that clients are shown`),
-		Example: `  evenkeel serve
+  name               the name that clients are shown`
+
+const serveExamples = `  evenkeel serve
   evenkeel serve --listen 127.0.0.1:0 --json
-  evenkeel serve --listen :35000 --cert server.pem --key server-key.pem --name node-1`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem`
+
+func newServe(c *console) *cobra.Command {
+	s := &serving{console: c}
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Run a server",
+		Long:    paragraphs(serveHelp),
+		Example: serveExamples,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:35000", "the address and port to listen on; port 0 takes a free one")
@@ -165,11 +169,12 @@ func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
 	}
 	if s.asJSON {
 		s.console.object(serveReport{Listening: addr.String(), ConnectionString: cs.String(), Name: s.name})
-		return nil
+	} else {
+		s.console.printf("listening on %s", addr)
+		s.console.printf("connect with %s", cs)
 	}
-	s.console.printf("listening on %s", addr)
-	s.console.printf("connect with %s", cs)
-	return nil
+	// A server that nobody was told of would wait for ever.
+	return s.console.out.failure
 }
 
 // reach is a connection string with which a client on this machine reaches the server. It holds no secret.

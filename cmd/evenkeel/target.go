@@ -85,7 +85,7 @@ func (t *target) text(c *console, args []string) (string, error) {
 func fileText(path string) (string, error) {
 	f, err := os.Open(path) //nolint:gosec // the user says which file
 	if err != nil {
-		return "", fmt.Errorf("the --file cannot be read: %w", pathless(err))
+		return "", fmt.Errorf("the --file cannot be read: %w; give the path of a file that holds the connection string", pathless(err))
 	}
 	defer f.Close()
 	return boundedText("the --file", f)

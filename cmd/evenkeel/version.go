@@ -20,12 +20,7 @@ type versionReport struct {
 	Platform string `json:"platform"`
 }
 
-func newVersion(c *console) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Long: paragraphs(`
+const versionHelp = `
 Print the version of the command, the commit it was built from where that is known, the version of Go and the
 platform.
 
@@ -35,8 +30,18 @@ With --json, one object; what is not known is left out:
   revision  the commit
   modified  true when files had been changed since that commit
   go        the version of Go
-  platform  the operating system and the processor`),
-		Example: "  evenkeel version\n  evenkeel version --json",
+  platform  the operating system and the processor`
+
+const versionExamples = `  evenkeel version
+  evenkeel version --json`
+
+func newVersion(c *console) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    paragraphs(versionHelp),
+		Example: versionExamples,
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			report := readVersion()

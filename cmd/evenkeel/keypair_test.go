@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pemOf encodes a block.
+func pemOf(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// aPair makes a certificate for names and its key, both in PEM.
+func aPair(t *testing.T, notAfter time.Time, names ...string) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a server"}, DNSNames: names,
+		NotBefore: notAfter.Add(-1000 * time.Hour), NotAfter: notAfter,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pemOf("CERTIFICATE", der), pemOf("PRIVATE KEY", keyDER)
+}
+
+func write(t *testing.T, dir, name, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadKeyPair(t *testing.T) {
+	t.Parallel()
+	certificate, key := aPair(t, time.Now().Add(time.Hour), "node.test")
+	_, other := aPair(t, time.Now().Add(time.Hour), "node.test")
+	tests := []struct{ name, cert, key, want string }{
+		{name: "a pair", cert: certificate, key: key},
+		{name: "text around the blocks", cert: "Subject: me\n" + certificate, key: "key:\n" + key},
+		{name: "key of another one", cert: certificate, key: other, want: "does not belong to the first certificate in"},
+		{name: "switched", cert: key, key: certificate, want: "holds no certificate"},
+		{name: "no key", cert: certificate, key: certificate, want: "holds no private key"},
+		{name: "empty", cert: "", key: key, want: "holds no certificate"},
+		{name: "damaged certificate", cert: pemOf("CERTIFICATE", []byte("x")), key: key, want: "certificate 1 in the --cert file"},
+		{name: "damaged second certificate", cert: certificate + pemOf("CERTIFICATE", []byte("x")), key: key, want: "certificate 2 in"},
+		{name: "damaged key", cert: certificate, key: pemOf("PRIVATE KEY", []byte(planted)), want: "the private key in the --key file"},
+		{name: "encrypted key", cert: certificate, key: pemOf("ENCRYPTED PRIVATE KEY", []byte(planted)), want: "is encrypted: decrypt it first"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			_, err := readKeyPair(write(t, dir, "cert.pem", tt.cert), write(t, dir, "key.pem", tt.key))
+			if tt.want == "" {
+				if err != nil {
+					t.Errorf("got %v, want no error", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), planted) {
+				t.Errorf("got %v, want an error with %q and nothing of the file", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestKeysOfAllForms(t *testing.T) {
+	t.Parallel()
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecDER, err := x509.MarshalECPrivateKey(ec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"EC": pemOf("EC PRIVATE KEY", ecDER), "RSA": pemOf("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)),
+	} {
+		if err := checkKey("key.pem", []byte(content)); err != nil {
+			t.Errorf("%s: got %v, want no error", name, err)
+		}
+	}
+}
+
+func TestServeWithACertificateOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certificate, key := aPair(t, time.Now().Add(100*time.Hour), "localhost")
+	cert := write(t, dir, "cert.pem", certificate)
+	r := begin(t, "serve", "--listen", "127.0.0.1:0", "--cert", cert, "--key", write(t, dir, "key.pem", key))
+	r.line()
+	line := r.line()
+	str, found := strings.CutPrefix(line, "connect with ")
+	if !found || !strings.HasPrefix(str, "chronicle://localhost:") || strings.Contains(str, "skipTls") {
+		t.Fatalf("got %q, want a string with the certificate's name and validation", line)
+	}
+	probed := call(t, nil, "", "probe", "--ca", cert, str)
+	if probed.status != exitDone || !strings.Contains(probed.stdout, "a server, self-signed, 4 days left") {
+		t.Errorf("status %d, want 0 and the certificate:\n%s%s", probed.status, probed.stdout, probed.stderr)
+	}
+	if _, status := r.end(); status != exitDone || r.stderr.Len() > 0 {
+		t.Errorf("status %d, standard error %q, want 0 and nothing", status, r.stderr)
+	}
+}
+
+func TestServeWarnsOfAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certificate, key := aPair(t, time.Now().Add(-time.Hour), "localhost")
+	r := begin(t, "serve", "--listen", "127.0.0.1:0",
+		"--cert", write(t, dir, "cert.pem", certificate), "--key", write(t, dir, "key.pem", key))
+	r.line()
+	if _, status := r.end(); status != exitDone || !strings.Contains(r.stderr.String(), "the certificate has expired") {
+		t.Errorf("status %d, standard error %q, want 0 and a warning", status, r.stderr)
+	}
+}
+
+func TestReach(t *testing.T) {
+	t.Parallel()
+	named, key := aPair(t, time.Now().Add(time.Hour), "node.test")
+	pair, err := tls.X509KeyPair([]byte(named), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, addr  string
+		certificate *tls.Certificate
+		plaintext   bool
+		want        string
+	}{
+		{name: "development", addr: "127.0.0.1:5", want: "chronicle://127.0.0.1:5/?skipTlsValidation=true"},
+		{name: "IPv6", addr: "[::1]:5", want: "chronicle://[::1]:5/?skipTlsValidation=true"},
+		{name: "all addresses", addr: "[::]:5", want: "chronicle://localhost:5/?skipTlsValidation=true"},
+		{name: "plaintext", addr: "127.0.0.1:5", plaintext: true, want: "chronicle://127.0.0.1:5"},
+		{name: "by the name in the certificate", addr: "127.0.0.1:5", certificate: &pair, want: "chronicle://node.test:5"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			addr, err := net.ResolveTCPAddr("tcp", tt.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := reach(addr, tt.certificate, tt.plaintext)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, strings.TrimSuffix(got.String(), "/")); diff != "" {
+				t.Errorf("connection string, -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzPEM reads files of strangers as certificates and as keys.
+func FuzzPEM(f *testing.F) {
+	f.Add([]byte("nothing"))
+	f.Add([]byte(pemOf("CERTIFICATE", []byte("x")) + pemOf("PRIVATE KEY", []byte("y"))))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		certificates, err := certificatesIn("--ca", "ca.pem", content)
+		if (err == nil) != (len(certificates) > 0) {
+			t.Errorf("%d certificates with error %v", len(certificates), err)
+		}
+		if err := checkKey("key.pem", content); err == nil && !strings.Contains(string(content), "PRIVATE KEY") {
+			t.Error("a key was found where there is none")
+		}
+	})
+}

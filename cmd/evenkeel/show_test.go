@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel"
+	"github.com/evenkeel-go/evenkeel/balance"
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
+
+// someObservations are a round of probes with everything that can be in one.
+func someObservations() []balance.Observation {
+	leaf := func(subject, issuer string, days int) *tls.ConnectionState {
+		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, Issuer: pkix.Name{CommonName: issuer},
+			NotAfter: noon.Add(time.Duration(days)*24*time.Hour + time.Hour),
+		}}}
+	}
+	seen := []balance.Observation{
+		observed("node1.test", 0, 10, 12), observed("node2.test", 0, 20, 23), observed("node3.test", 0, 10, -1),
+		observed("node4.test", 0, 10, -1), observed("node5.test", 1, 10, 0), observed("node6.test", 1, 10, -1),
+	}
+	seen[0].Count.TLS, seen[0].Count.RTT, seen[0].Count.Proto = leaf("node1.test", "Our CA", 90), 412*time.Microsecond, "HTTP/2.0"
+	seen[0].Count.Addr = netip.MustParseAddrPort("192.0.2.1:35000")
+	seen[1].Count.TLS, seen[1].Count.RTT, seen[1].Count.Proto = leaf("evil\x1b[31m", "Our CA", -3), 1234*time.Millisecond, "HTTP/1.1"
+	seen[2].Err = &balance.ProbeError{Endpoint: seen[2].Endpoint, Op: "count", Err: context.DeadlineExceeded}
+	seen[3].Err = &balance.ProbeError{Endpoint: seen[3].Endpoint, Op: "count", Status: 503}
+	seen[4].Count.RTT, seen[4].Count.Proto = 5*time.Millisecond, "HTTP/2.0"
+	seen[5].Err = &balance.ProbeError{Endpoint: seen[5].Endpoint, Op: "count", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	return seen
+}
+
+func TestProbePicture(t *testing.T) {
+	t.Parallel()
+	seen := someObservations()
+	chance := chances(connstring.LeastConnections, seen)
+	lines := append(probeLines(palette{}, seen, chance, noon), "", verdict(connstring.LeastConnections, seen, chance))
+	golden(t, "probe-plain", visible(lines))
+	golden(t, "probe-colour", visible(probeLines(newPalette(true), seen, chance, noon)))
+}
+
+func TestProbeJSON(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := &probing{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, balancer: connstring.Random, rounds: 3}
+		seen := someObservations()
+		p.show(seen, chances(p.balancer, seen))
+		golden(t, "probe-json", out.String())
+	})
+}
+
+func TestConnectEventLines(t *testing.T) {
+	t.Parallel()
+	lost := at(0, 7, evenkeel.EventLost, "a")
+	lost.Err = evenkeel.ErrSilent
+	connected := at(0, 7, evenkeel.EventConnected, "b")
+	connected.Observations = []balance.Observation{observed("b", 0, 0, 3), observed("a", 0, 0, -1), observed("c", 0, 0, 4)}
+	refused := at(0, 7, evenkeel.EventCandidateFailed, "a")
+	refused.Err = &evenkeel.EndpointError{
+		Endpoint: refused.Endpoint, Step: evenkeel.StepDial, Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+	}
+	waiting := at(0, 7, evenkeel.EventBackingOff, "")
+	waiting.Wait, waiting.Err = 1500*time.Millisecond, &evenkeel.AttemptError{Err: discover.ErrNoRecords}
+	partial := resolved("a")
+	partial.Err = &discover.StaleError{Cause: discover.ErrTimeout, At: noon}
+	tests := []struct {
+		name  string
+		event fleetEvent
+		since time.Duration
+		want  string
+	}{
+		{name: "connected", event: connected, want: "client 7   connected to b:1 (saw b:35000 3, c:35000 4)"},
+		{name: "recovered", event: at(0, 7, evenkeel.EventConnected, "b"), since: 123 * time.Millisecond, want: "client 7   connected to b:1, 123.0ms after the loss"},
+		{name: "lost", event: lost, want: "client 7   lost a:1: no keep-alive from the server for 5 s"},
+		{name: "refused", event: refused, want: "client 7   dial a:1: tls: failed to verify certificate: x509: certificate signed by unknown authority; trust its authority with --ca, or, in development, put skipTlsValidation=true into the connection string"},
+		{name: "backing off", event: waiting, want: "client 7   no session, next attempt in 1.5s: name without SRV records"},
+		{name: "an old answer", event: partial, want: "client 1   using the endpoints found at 2030-06-01T12:00:00Z: timed out"},
+		{name: "a good answer", event: resolved("a")},
+		{name: "a pick", event: at(0, 7, evenkeel.EventSelected, "a")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			line := eventLine(palette{}, tt.event, tt.since, tt.since > 0)
+			_, text, _ := strings.Cut(line, "  ")
+			if text != tt.want {
+				t.Errorf("line\n got %q\nwant %q", text, tt.want)
+			}
+		})
+	}
+}
+
+func TestProgressOfManyClients(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out, progress bytes.Buffer
+		h := &holding{console: newConsole(nil, nil, &out, &progress), clients: 20, began: time.Now()}
+		v := newConnectView(h)
+		feed := func(events ...fleetEvent) {
+			for _, e := range events {
+				since, recovered := h.tally.apply(e)
+				v.event(e, since, recovered)
+			}
+		}
+		for client := 1; client <= 20; client++ {
+			feed(at(client, client, evenkeel.EventConnected, "a"))
+		}
+		time.Sleep(calmFrame)
+		v.frame(time.Now())
+		feed(at(100, 3, evenkeel.EventLost, "a"), at(150, 4, evenkeel.EventLost, "a"), at(200, 4, evenkeel.EventConnected, "b"))
+		v.frame(time.Now()) // too early for a table and for another line
+		time.Sleep(calmFrame)
+		v.frame(time.Now())
+		v.summary(connectSummary{Clients: 20, Ready: 19, Connections: h.tally.connections(), Recovery: summarise(h.tally.recoveries)})
+		golden(t, "connect-lines", out.String()+"--\n"+progress.String())
+	})
+}
+
+// refusedFor is the failure of a client that does not trust its server.
+func refusedFor(cause error) error {
+	return &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{{
+		Endpoint: discover.Endpoint{Host: "a", Port: 1}, Step: evenkeel.StepDial, Err: &tls.CertificateVerificationError{Err: cause},
+	}}}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	node := func(host string) *evenkeel.EndpointError {
+		return &evenkeel.EndpointError{Endpoint: discover.Endpoint{Host: host, Port: 1}, Step: evenkeel.StepConnect, Err: io.ErrUnexpectedEOF}
+	}
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{name: "one server", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a")}}, want: "connect a:1: unexpected EOF"},
+		{
+			name: "several", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a"), node("b"), node("c")}},
+			want: "connect a:1: unexpected EOF (and 2 more servers failed)",
+		},
+		{
+			name: "no servers known", err: &evenkeel.AttemptError{Err: &discover.LookupError{Name: "x", Kind: discover.ErrTimeout}},
+			want: "look up SRV records of x: timed out; check the machine's name servers, or name one with srvNameServer",
+		},
+		{
+			name: "another name", err: refusedFor(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"b"}}, Host: "a"}),
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate is valid for b, not a; name the server as its certificate does, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{
+			name: "expired", err: refusedFor(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "long ago"}),
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: long ago; renew it, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{name: "something else", err: errStillConnecting, want: errStillConnecting.Error()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := explain(tt.err); got.Error() != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	if got, want := printable("a\x1b[2Jb\nc\u202ed", 64), "a?[2Jb?c?d"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := printable(strings.Repeat("ä", 10), 4), "äää…"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// failingWriter fails from a certain byte on, as a full disk does.
+type failingWriter struct{ room int }
+
+var errFull = errors.New("no space left")
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+func TestALostResultIsAFailure(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"version"}, {"version", "--json"}, {"--help"}, {"resolve", "chronicle://a,b,c"}, {"resolve", "--json", "chronicle://a,b,c"},
+		{"probe", "chronicle://127.0.0.1:1"}, {"probe", "--watch", "chronicle://127.0.0.1:1"},
+		{"connect", "--for", "1m", "--jitter", "0", "--json", "chronicle://127.0.0.1:1"},
+		{"serve", "--listen", "127.0.0.1:0"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			var stderr bytes.Buffer
+			status := run(t.Context(), args, nil, strings.NewReader(""), &failingWriter{room: 10}, &stderr)
+			if want := "standard output cannot be written: no space left"; status != exitFailed || !strings.Contains(stderr.String(), want) {
+				t.Errorf("status %d, want %d and %q: %s", status, exitFailed, want, stderr.String())
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	c := newConsole([]string{"A=1", "AB=2", "A=3"}, nil, io.Discard, io.Discard)
+	if got := c.getenv("A"); got != "3" {
+		t.Errorf("got %q, want the last value, 3", got)
+	}
+	if got := c.getenv("B"); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+	if c.outScreen.live() || c.outScreen.colour {
+		t.Error("something that is no file is taken for a terminal")
+	}
+}
+
+func TestBoundedText(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, in, want string }{
+		{name: "no newline", in: "x", want: "x"},
+		{name: "one newline", in: "x\n", want: "x"},
+		{name: "two newlines", in: "x\n\n", want: "x\n"},
+		{name: "carriage return and newline", in: "x\r\n", want: "x"},
+		{name: "carriage return alone", in: "x\r", want: "x\r"},
+		{name: "only blank", in: " \n", want: " "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := boundedText("it", strings.NewReader(tt.in))
+			if err != nil || got != tt.want {
+				t.Errorf("got %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+	endless := call(t, nil, "chronicle://"+strings.Repeat("a,", connstring.MaxLength), "resolve", "-")
+	if endless.status != exitUsage || !strings.Contains(endless.stderr, "longer than 65536 bytes") {
+		t.Errorf("an endless string: status %d, %s", endless.status, endless.stderr)
+	}
+}
