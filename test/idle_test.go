@@ -7,16 +7,21 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
 )
 
@@ -27,9 +32,10 @@ const (
 	clientPing = 10 * time.Second
 )
 
-// A gRPC channel on which nothing is called stays up, whether its client pings or not. The server's settings are those
-// that it ships with, so this sees its short timeouts pass; package server proves the long ones in virtual time.
-func TestOnePortKeepsIdleChannels(t *testing.T) {
+// A gRPC channel on which nothing is called stays up, whether its client pings or not, while a session on the same port
+// whose keep-alives nobody answers is ended. The server's settings are those that it ships with, so this sees its short
+// timeouts pass; package server proves the long ones in virtual time.
+func TestOnePortKeepsIdleChannelsAndEndsSilentSessions(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
 	s := serve(ctx, t, loopback(1))
@@ -40,6 +46,7 @@ func TestOnePortKeepsIdleChannels(t *testing.T) {
 	}
 	idle, cancel := context.WithTimeout(ctx, idleFor)
 	defer cancel()
+	stayUnanswered(ctx, t, s)
 	for name, channel := range channels {
 		// That the wait for a change ends with its own context is what is hoped for.
 		if channel.WaitForStateChange(idle, connectivity.Ready) {
@@ -55,6 +62,32 @@ func TestOnePortKeepsIdleChannels(t *testing.T) {
 			t.Errorf("%s: the channel has dialled %d times, want once", name, got)
 		}
 	}
+}
+
+// stayUnanswered holds a session without a word until the server ends it, and checks what the server says.
+func stayUnanswered(ctx context.Context, t *testing.T, s *serving) {
+	t.Helper()
+	client := clientspb.NewConnectionServiceClient(openIdle(ctx, t, s))
+	stream, err := client.Connect(ctx, &clientspb.ConnectRequest{ConnectionId: "silent"})
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	began, keepAlives := time.Now(), 0
+	for ; err == nil; keepAlives++ {
+		_, err = stream.Recv()
+	}
+	took := time.Since(began)
+	const why = "connection evicted: no keep-alive for 5 s"
+	if got := status.Convert(err); got.Code() != codes.Unavailable || got.Message() != why {
+		t.Errorf("the session ended with %v, want Unavailable and %q", err, why)
+	}
+	if got := stream.Trailer().Get(contract.ReasonTrailer); !slices.Equal(got, []string{contract.ReasonEvicted}) {
+		t.Errorf("the trailer says %q, want %q", got, contract.ReasonEvicted)
+	}
+	if took < 5*time.Second || keepAlives < 5 {
+		t.Errorf("the session ended after %v with %d keep-alives, want 5 s of them", took, keepAlives)
+	}
+	awaitCount(ctx, t, 0, s)
 }
 
 // idleChannel is a gRPC channel that counts how often it dials.

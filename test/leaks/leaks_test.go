@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +111,7 @@ func caughtBy(traps ...*trap) func(ctx context.Context, cycle int) error {
 func TestOpenAndCloseLeaveNothingBehind(t *testing.T) {
 	cluster := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 3})
 	ways := kinds(t, cluster)
+	awaitServing(t, len(cluster.Servers))
 	before := count(t)
 	took := make(map[string][]time.Duration)
 	for cycle := range cycles {
@@ -219,27 +219,49 @@ func descriptors(t *testing.T) []string {
 	return open
 }
 
+// awaitServing waits until both halves of each server run: a listener takes connections before that.
+func awaitServing(t *testing.T, servers int) {
+	t.Helper()
+	await(t, func() bool {
+		all := stacks()
+		return strings.Count(all, "\nnet/http.(*Server).Serve(") == servers &&
+			strings.Count(all, "\ngoogle.golang.org/grpc.(*Server).Serve(") == servers
+	}, func() string { return "not all servers serve:\n" + stacks() })
+}
+
 // awaitCount waits until the process has no more open than it had. What a server closes upon our closing takes it a moment.
 func awaitCount(t *testing.T, want counts) {
+	t.Helper()
+	began := time.Now()
+	var got counts
+	await(t, func() bool {
+		got = count(t)
+		return got.goroutines <= want.goroutines && got.descriptors <= want.descriptors
+	}, func() string {
+		return fmt.Sprintf("left are %+v, want %+v\n%s\n%s", got, want, strings.Join(descriptors(t), "\n"), stacks())
+	})
+	t.Logf("before: %+v; after: %+v, %v after the last Close", want, got, time.Since(began).Round(time.Millisecond))
+}
+
+// await looks until something holds that makes no event.
+func await(t *testing.T, holds func() bool, otherwise func() string) {
 	t.Helper()
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	began := time.Now()
-	for {
-		got := count(t)
-		if got.goroutines <= want.goroutines && got.descriptors <= want.descriptors {
-			t.Logf("before: %+v; after: %+v, %v after the last Close", want, got, time.Since(began).Round(time.Millisecond))
-			return
-		}
+	for !holds() {
 		select {
 		case <-ticker.C:
 		case <-deadline.C:
-			var stacks strings.Builder
-			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // a strings.Builder takes everything
-			t.Errorf("left are %+v, want %+v\n%s\n%s", got, want, strings.Join(descriptors(t), "\n"), stacks.String())
-			return
+			t.Fatal(otherwise())
 		}
 	}
+}
+
+// stacks are those of all goroutines.
+func stacks() string {
+	const most = 4 << 20
+	text := make([]byte, most)
+	return string(text[:runtime.Stack(text, true)])
 }
