@@ -153,7 +153,7 @@ func TestHalfOpenConnectionIsCut(t *testing.T) {
 		var hole *blackHole
 		f.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dial(ctx, network, addr)
-			hole = &blackHole{Conn: conn, closed: make(chan struct{})}
+			hole = &blackHole{Conn: conn}
 			return hole, err
 		}
 		request := named("one")
@@ -175,10 +175,8 @@ func TestHalfOpenConnectionIsCut(t *testing.T) {
 // blackHole is a connection that loses everything once it is open.
 type blackHole struct {
 	net.Conn
-	mu     sync.Mutex
-	lost   bool
-	once   sync.Once
-	closed chan struct{}
+	mu   sync.Mutex
+	lost bool
 }
 
 func (b *blackHole) open() {
@@ -198,9 +196,4 @@ func (b *blackHole) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return b.Conn.Write(p)
-}
-
-func (b *blackHole) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return b.Conn.Close()
 }
