@@ -115,14 +115,18 @@ func (r *built) run(ctx context.Context) {
 	defer close(r.done)
 	for ctx.Err() == nil {
 		began := time.Now()
-		if r.next(ctx) {
+		select {
+		case <-r.hints: // the lookup that begins is what it asked for
+		default:
+		}
+		if !r.next(ctx) {
+			pause(ctx, r.retry, r.hints)
+			r.retry = min(2*r.retry, retryMax)
+		} else {
 			select {
 			case <-r.hints:
 			case <-ctx.Done():
 			}
-		} else {
-			pause(ctx, r.retry, r.hints)
-			r.retry = min(2*r.retry, retryMax)
 		}
 		pause(ctx, lookupFloor-time.Since(began), nil)
 	}
