@@ -209,6 +209,6 @@ func (h *holding) finish() error {
 	if ready == h.clients || cause == nil {
 		return nil // also when the last one became ready just now
 	}
-	return fmt.Errorf("%d of %d clients had no session at the end: client %d: %w",
-		h.clients-ready, h.clients, client, explain(cause))
+	return fmt.Errorf("%d of %s had no session at the end: client %d: %w",
+		h.clients-ready, plural(h.clients, "client"), client, explain(cause))
 }

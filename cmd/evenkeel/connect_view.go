@@ -150,7 +150,11 @@ func (v *connectLines) frame(now time.Time) {
 }
 
 func (v *connectLines) table(connections map[string]int) {
-	for _, line := range append(spreadTable(v.palette, connections), "") {
+	lines := spreadTable(v.palette, connections)
+	if v.holding.clients <= fewClients {
+		lines = append([]string{""}, lines...) // events stand above
+	}
+	for _, line := range append(lines, "") {
 		v.holding.console.printf("%s", line)
 	}
 }
@@ -186,21 +190,22 @@ func (v *connectLive) board() []string {
 	lanes := h.tally.lanes(func(server string) string { return server })
 	lines := append([]string{""}, boardLines(v.palette, lanes, width)...)
 	words := [groups]string{atHome: "where it started", moved: "moved"}
-	elapsed := time.Since(h.began).Round(time.Second)
-	return append(lines, legend(v.palette, lanes, words), "",
-		"  "+progressLine(&h.tally, h.clients)+v.palette.faint.Render(fmt.Sprintf(", %v of %s", elapsed, h.until())))
+	return append(lines, "", legend(v.palette, lanes, words), "",
+		"  "+progressLine(&h.tally, h.clients), "  "+v.palette.faint.Render(h.clock()))
 }
 
-// until says how long the sessions are held.
-func (h *holding) until() string {
+// clock says how long the sessions have been held, and how long they will be.
+func (h *holding) clock() string {
+	elapsed := time.Since(h.began).Round(time.Second)
 	if h.length == 0 {
-		return "however long, Ctrl-C ends it"
+		return fmt.Sprintf("%v, until Ctrl-C", elapsed)
 	}
-	return h.length.String()
+	return fmt.Sprintf("%v of %v", elapsed, h.length)
 }
 
 func (v *connectLive) summary(s connectSummary) {
 	v.screen.draw(nil)
+	v.holding.console.printf("")
 	for _, line := range append(spreadTable(v.palette, s.Connections), "", summaryLine(s)) {
 		v.holding.console.printf("%s", line)
 	}
@@ -237,31 +242,40 @@ func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) str
 	return fmt.Sprintf("%s  client %-3d %s", p.faint.Render(e.Time.Format("15:04:05.000")), e.client, style.Render(what))
 }
 
-// seen lists the counts that led to a selection.
+// seen tells the counts that led to a selection: that of the server, and those of the others.
 func seen(e evenkeel.Event) string {
-	counts := countsOf(e)
-	if len(counts) == 0 {
+	own, others := "", []string(nil)
+	for _, o := range e.Observations {
+		switch {
+		case o.Err != nil:
+		case o.Endpoint.Addr() == e.Endpoint.Addr():
+			own = number(o.Count.Connections)
+		default:
+			others = append(others, number(o.Count.Connections))
+		}
+	}
+	switch {
+	case own == "":
 		return ""
+	case len(others) == 0:
+		return " (had " + own + ")"
+	default:
+		return " (had " + own + "; others " + strings.Join(others, ", ") + ")"
 	}
-	var parts []string
-	for _, server := range slices.SortedFunc(maps.Keys(counts), compareServers) {
-		parts = append(parts, fmt.Sprintf("%s %d", server, counts[server]))
-	}
-	return " (saw " + strings.Join(parts, ", ") + ")"
 }
 
 // progressLine says where the clients are.
 func progressLine(t *tally, clients int) string {
 	ready := t.ready()
-	line := fmt.Sprintf("%d of %d clients ready", ready, clients)
+	line := fmt.Sprintf("%d of %s ready", ready, plural(clients, "client"))
 	if ready < clients {
 		line += fmt.Sprintf(", %d connecting", clients-ready)
 	}
 	if t.lost > 0 {
-		line += fmt.Sprintf(", %d sessions lost, %d recovered", t.lost, len(t.recoveries))
+		line += fmt.Sprintf(", %s lost, %d replaced", plural(t.lost, "session"), len(t.recoveries))
 	}
 	if t.failed > 0 {
-		line += fmt.Sprintf(", %d attempts failed", t.failed)
+		line += fmt.Sprintf(", %s failed", plural(t.failed, "attempt"))
 	}
 	return line
 }
@@ -276,10 +290,18 @@ func spreadTable(p palette, connections map[string]int) []string {
 }
 
 func summaryLine(s connectSummary) string {
-	line := fmt.Sprintf("%d of %d clients ready", s.Ready, s.Clients)
+	line := fmt.Sprintf("%d of %s ready", s.Ready, plural(s.Clients, "client"))
 	if s.Recovery != nil {
-		line += fmt.Sprintf("; %d recovered: median %.0f ms, 99 %% within %.0f ms, at most %.0f ms",
-			s.Recovery.Count, s.Recovery.Median, s.Recovery.P99, s.Recovery.Max)
+		line += fmt.Sprintf("; %s replaced (median %.0f ms, p99 %.0f ms, max %.0f ms)",
+			plural(s.Recovery.Count, "session"), s.Recovery.Median, s.Recovery.P99, s.Recovery.Max)
 	}
 	return line
+}
+
+// plural counts things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

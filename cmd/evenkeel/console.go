@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/term"
 )
 
@@ -41,6 +42,7 @@ func (c *console) screenOf(w io.Writer) screen {
 	if !ok || !isTerminal(file) || c.getenv("TERM") == "dumb" {
 		return screen{}
 	}
+	lipgloss.EnableLegacyWindowsANSI(file)
 	return screen{file: file, colour: c.getenv("NO_COLOR") == ""}
 }
 

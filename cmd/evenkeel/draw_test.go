@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -103,33 +104,97 @@ func TestDemoPicture(t *testing.T) {
 	})
 }
 
-// terminal is what a screen of lines shows after control sequences of the kind that live writes.
+// aScreen is a terminal of 80 columns in memory.
+func aScreen() (*bytes.Buffer, live) {
+	out := new(bytes.Buffer)
+	return out, live{w: out, size: func() (int, int) { return 80, 24 }}
+}
+
+func TestDemoOnATerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out, screen := aScreen()
+		d := aDemo()
+		d.view = &demoLive{demo: d, screen: screen}
+		d.enter(phaseKilled)
+		d.down = true
+		d.record()
+		d.expect(true, "this held")
+		time.Sleep(time.Second)
+		d.view.frame()
+		d.view.end()
+		var shown terminal
+		shown.write(t, out.String())
+		golden(t, "demo-terminal", visible(shown.rows))
+		if shown.hidden {
+			t.Error("the cursor is still hidden at the end")
+		}
+		if _, connections := d.reports[0].Connections[d.target]; connections {
+			t.Error("the dead server is among those alive")
+		}
+	})
+}
+
+func TestConnectOnATerminal(t *testing.T) {
+	t.Parallel()
+	for name, clients := range map[string]int{"connect-terminal-few": 3, "connect-terminal-many": 40} {
+		synctest.Test(t, func(t *testing.T) {
+			out, screen := aScreen()
+			h := &holding{console: newConsole(nil, nil, out, out), clients: clients, began: time.Now(), length: time.Minute}
+			v := &connectLive{holding: h, screen: screen}
+			feed := func(e fleetEvent) {
+				e.Time = time.Now().UTC()
+				since, recovered := h.tally.apply(e)
+				v.event(e, since, recovered)
+			}
+			for client := range clients {
+				feed(at(0, client+1, evenkeel.EventConnected, string(rune('a'+client%2))))
+			}
+			time.Sleep(time.Second)
+			v.frame(time.Now())
+			feed(at(0, 1, evenkeel.EventLost, "a"))
+			time.Sleep(time.Second)
+			feed(at(0, 1, evenkeel.EventConnected, "b"))
+			feed(at(0, 2, evenkeel.EventLost, "b"))
+			v.frame(time.Now())
+			var shown terminal
+			shown.write(t, out.String())
+			out.Reset()
+			board := visible(shown.rows)
+			v.summary(connectSummary{Clients: clients, Ready: clients - 1, Connections: h.tally.connections(), Recovery: summarise(h.tally.recoveries)})
+			shown.write(t, out.String())
+			golden(t, name, board+"--\n"+visible(shown.rows))
+		})
+	}
+}
+
+// terminal is what a screen of lines shows after text and control sequences of the kind that live writes: each line is
+// written from its start and cleared behind its end.
 type terminal struct {
 	rows   []string
 	row    int
+	begun  bool // something was written on this line since the cursor came to its start
 	hidden bool
 }
 
 func (s *terminal) write(t *testing.T, text string) {
 	t.Helper()
 	for text != "" {
+		for len(s.rows) <= s.row {
+			s.rows = append(s.rows, "")
+		}
 		switch {
 		case strings.HasPrefix(text, "\x1b["):
 			end := strings.IndexFunc(text[2:], func(r rune) bool { return r >= '@' && r <= '~' }) + 2
 			s.control(t, text[2:end], text[end])
 			text = text[end+1:]
 		case text[0] == '\n':
-			s.row++
-			text = text[1:]
+			s.row, s.begun, text = s.row+1, false, text[1:]
 		case text[0] == '\r':
-			text = text[1:]
+			s.begun, text = false, text[1:]
 		default:
-			end := strings.IndexAny(text, "\x1b\n\r")
-			for len(s.rows) <= s.row {
-				s.rows = append(s.rows, "")
-			}
-			s.rows[s.row] = text[:end]
-			text = text[end:]
+			end := strings.IndexAny(text+"\n", "\x1b\n\r")
+			s.rows[s.row], s.begun, text = text[:end], true, text[end:]
 		}
 	}
 }
@@ -138,14 +203,18 @@ func (s *terminal) control(t *testing.T, argument string, final byte) {
 	t.Helper()
 	switch final {
 	case 'A':
-		for range argument {
-			if n := int(argument[0] - '0'); len(argument) == 1 {
-				s.row -= n
-			}
+		n, err := strconv.Atoi(argument)
+		if err != nil || n > s.row {
+			t.Errorf("up by %q lines from line %d", argument, s.row)
+			return
 		}
+		s.row -= n
 	case 'J':
-		s.rows = s.rows[:min(len(s.rows), s.row)]
+		s.rows = s.rows[:s.row]
 	case 'K':
+		if !s.begun {
+			s.rows[s.row] = ""
+		}
 	case 'h', 'l':
 		if argument == "?25" {
 			s.hidden = final == 'l'
@@ -165,7 +234,7 @@ func TestLiveDrawsInPlace(t *testing.T) {
 		t.Helper()
 		screen.write(t, out.String())
 		out.Reset()
-		if got := strings.Join(screen.rows, "\n"); got != strings.Join(want, "\n") {
+		if got := strings.TrimSuffix(strings.Join(screen.rows, "\n"), "\n"); got != strings.Join(want, "\n") {
 			t.Errorf("screen:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
 		}
 	}

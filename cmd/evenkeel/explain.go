@@ -27,7 +27,7 @@ func explain(err error) error {
 	case len(attempt.Failures) == 1:
 		return explainServer(attempt.Failures[0])
 	case len(attempt.Failures) > 1:
-		return fmt.Errorf("%w (and %d more servers failed)", explainServer(attempt.Failures[0]), len(attempt.Failures)-1)
+		return fmt.Errorf("%w (%s more failed)", explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "server"))
 	}
 	return err
 }

@@ -32,9 +32,6 @@ type live struct {
 // draw replaces the block.
 func (l *live) draw(lines []string) { l.replace(nil, lines) }
 
-// print writes lines that stay, above the block.
-func (l *live) print(lines ...string) { l.replace(lines, nil) }
-
 // end leaves what is drawn where it is and gives the cursor back.
 func (l *live) end() {
 	l.drawn = nil
@@ -53,7 +50,7 @@ func (l *live) replace(stay, block []string) {
 	b.WriteString(beginUpdate + hideCursor)
 	l.goBack(&b, width)
 	for _, line := range stay {
-		b.WriteString(ansi.Truncate(line, width, "…") + clearLine + "\n")
+		b.WriteString(line + clearLine + "\n")
 	}
 	// A block that is higher than the screen could not be taken back.
 	block = block[:min(len(block), max(height-1, 0))]

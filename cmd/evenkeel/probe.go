@@ -204,5 +204,5 @@ func noneAnswered(seen []balance.Observation) error {
 	if advice == "" {
 		advice = "; check that servers run there and that the ports can be reached"
 	}
-	return fmt.Errorf("none of %d servers answered; %s: %s%s", len(seen), first.Endpoint.Addr(), whyNot(first.Err), advice)
+	return fmt.Errorf("none of %s answered; %s: %s%s", plural(len(seen), "server"), first.Endpoint.Addr(), whyNot(first.Err), advice)
 }

@@ -75,7 +75,8 @@ func TestConnectEventLines(t *testing.T) {
 	lost := at(0, 7, evenkeel.EventLost, "a")
 	lost.Err = evenkeel.ErrSilent
 	connected := at(0, 7, evenkeel.EventConnected, "b")
-	connected.Observations = []balance.Observation{observed("b", 0, 0, 3), observed("a", 0, 0, -1), observed("c", 0, 0, 4)}
+	connected.Observations = []balance.Observation{observed("c", 0, 0, 4), observed("a", 0, 0, -1), observed("b", 0, 0, 3)}
+	connected.Endpoint = connected.Observations[2].Endpoint
 	refused := at(0, 7, evenkeel.EventCandidateFailed, "a")
 	refused.Err = &evenkeel.EndpointError{
 		Endpoint: refused.Endpoint, Step: evenkeel.StepDial, Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
@@ -90,7 +91,7 @@ func TestConnectEventLines(t *testing.T) {
 		since time.Duration
 		want  string
 	}{
-		{name: "connected", event: connected, want: "client 7   connected to b:1 (saw b:35000 3, c:35000 4)"},
+		{name: "connected", event: connected, want: "client 7   connected to b:35000 (had 3; others 4)"},
 		{name: "recovered", event: at(0, 7, evenkeel.EventConnected, "b"), since: 123 * time.Millisecond, want: "client 7   connected to b:1, 123.0ms after the loss"},
 		{name: "lost", event: lost, want: "client 7   lost a:1: no keep-alive from the server for 5 s"},
 		{name: "refused", event: refused, want: "client 7   dial a:1: tls: failed to verify certificate: x509: certificate signed by unknown authority; trust its authority with --ca, or, in development, put skipTlsValidation=true into the connection string"},
@@ -157,7 +158,7 @@ func TestExplain(t *testing.T) {
 		{name: "one server", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a")}}, want: "connect a:1: unexpected EOF"},
 		{
 			name: "several", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a"), node("b"), node("c")}},
-			want: "connect a:1: unexpected EOF (and 2 more servers failed)",
+			want: "connect a:1: unexpected EOF (2 servers more failed)",
 		},
 		{
 			name: "no servers known", err: &evenkeel.AttemptError{Err: &discover.LookupError{Name: "x", Kind: discover.ErrTimeout}},
