@@ -4,7 +4,8 @@
 // Package discover finds the servers of a target: as written, or from the SRV records of a name.
 //
 // Every source is a [Resolver]. A resolver is asked afresh on every connect; it keeps nothing, unless it is wrapped by
-// [LastGood], which remembers the last set that served.
+// [LastGood], which remembers the last set that served. A source that learns of changes by itself is a [Watcher] too, one
+// that takes hints a [Hinter], and one that must be stopped an io.Closer.
 //
 //	resolver, err := discover.SRV(discover.SRVConfig{Name: "prod.example", NameServer: "10.0.0.53"})
 //	if err != nil {
@@ -19,24 +20,37 @@
 //		return err
 //	}
 //
+// Resolvers of grpc-go fit both ways. [FromGRPC] runs one, for etcd or another registry, as a source of ours, and
+// [NewBuilder] makes one for grpc.WithResolvers of a source of ours:
+//
+//	source, err := discover.FromGRPC(etcdBuilder, "etcd:///servers", discover.GRPCConfig{})
+//	if err != nil {
+//		return err
+//	}
+//	defer source.Close()
+//	conn, err := evenkeel.Dial(ctx, connectionString, evenkeel.WithResolver(source))
+//
 // # Configuration
 //
 // [Static] takes the endpoints themselves. [SRV] takes an [SRVConfig]: the name, and a name server when the ones of the
 // system shall not be asked. Limits are fixed: a lookup takes 5 s at most, of which the addresses of the targets get 2 s.
-// [SystemResolver] is the resolver of addresses for everything that dials.
+// [FromGRPC] takes a [GRPCConfig], whose zero value is the default. [SystemResolver] is the resolver of addresses for everything that dials.
 //
 // # Errors
 //
 // A lookup that finds no endpoint returns a *[LookupError]. It names the query and the name server that was asked, and
 // matches exactly one of [ErrNoSuchName], [ErrNoRecords], [ErrServerFailed] and [ErrTimeout], told by the reply code.
 // One that the caller cancelled matches [context.Canceled] and none of the four. Endpoints may come together with a
-// *[PartialError] or a *[StaleError]: they may be used all the same.
+// *[PartialError] or a *[StaleError]: they may be used all the same. A source that is no name server returns a
+// *[SourceError], which matches in the same way, or [ErrClosed].
 //
 // # Concurrency
 //
-// Every resolver here may be used by several goroutines at once. None starts a goroutine that outlives the call.
+// Every resolver here may be used by several goroutines at once. None starts a goroutine that outlives the call, save a
+// [GRPCSource], whose Close ends it, and the resolvers of [NewBuilder], which their channels close.
 //
 // # Specification
 //
-// RFC 1035 (messages), RFC 2782 (SRV), RFC 5452 (which replies to believe), RFC 6891 (EDNS), RFC 7766 (TCP).
+// RFC 1035 (messages), RFC 2782 (SRV), RFC 5452 (which replies to believe), RFC 6891 (EDNS), RFC 7766 (TCP), gRFC A61
+// (endpoints of several addresses), and the naming document of gRPC (targets).
 package discover

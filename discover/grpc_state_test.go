@@ -81,7 +81,7 @@ func TestEndpointsOfAGRPCState(t *testing.T) {
 			[]string{"0 65535 10.0.0.1:1 [10.0.0.1:1]", "0 32767 10.0.0.2:1 [10.0.0.2:1]", "0 1 10.0.0.3:1 [10.0.0.3:1]"},
 		},
 		{"weight of an address", resolver.State{Addresses: []resolver.Address{
-			{Addr: "10.0.0.1:1", BalancerAttributes: weighted(7, "").Attributes}, //nolint:staticcheck // where it is
+			{Addr: "10.0.0.1:1", BalancerAttributes: weighted(7, "").Attributes},
 		}}, []string{"0 7 10.0.0.1:1 [10.0.0.1:1]"}},
 		{"nothing", resolver.State{}, nil},
 	}
