@@ -148,19 +148,6 @@ func TestClientsShareOneConnectionFromTheStart(t *testing.T) {
 	}
 }
 
-func TestClientsOfHTTP1AreBounded(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, http1, answering("7"))
-	prober := newProber(t, s.trusting(http1))
-	countTogether(t, prober, s.endpoint(), 200)
-	if most := s.mostOpen(); most > balance.MaxExchangesForTest {
-		t.Errorf("%d connections at a time for 200 clients, want at most %d", most, balance.MaxExchangesForTest)
-	}
-	if _, conns := balance.PooledForTest(prober); conns > balance.MaxIdleHTTP1ForTest {
-		t.Errorf("%d connections are kept, want at most %d", conns, balance.MaxIdleHTTP1ForTest)
-	}
-}
-
 // countTogether makes n clients count at the same time and reports those that fail.
 func countTogether(t *testing.T, prober balance.Prober, endpoint discover.Endpoint, n int) {
 	t.Helper()

@@ -6,20 +6,16 @@ package balance_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/discover"
@@ -204,8 +200,8 @@ func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 	if err := m.Listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	listener := bufconn.Listen(64 << 10)
-	m.Listener = temporaryTimeouts{listener}
+	listener := newPipes()
+	m.Listener = listener
 	m.start(t, p)
 	config := balance.ProberConfig{Plaintext: p == h2c}
 	if p != h2c {
@@ -224,7 +220,7 @@ func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 				return nil, ctx.Err()
 			}
 		}
-		conn, err := listener.DialContext(ctx)
+		conn, err := listener.dial(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -243,27 +239,49 @@ func (m *memory) dialled() int {
 	return m.dials
 }
 
-// temporaryTimeouts makes the timeouts of a bufconn temporary, as those of sockets are: TLS does not survive others, and
-// the server of net/http interrupts its reads with timeouts.
-type temporaryTimeouts struct{ net.Listener }
-
-func (l temporaryTimeouts) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return temporaryTimeoutConn{conn}, nil
+// pipes is a listener in memory. Its connections are those of net.Pipe, which unlike others start no timer for a
+// deadline in the past: timers that are due when they start, on several goroutines of a bubble at once, upset the race
+// detector of Go 1.26 (golang/go#78156).
+type pipes struct {
+	dialled chan net.Conn
+	once    sync.Once
+	closed  chan struct{}
 }
 
-type temporaryTimeoutConn struct{ net.Conn }
+func newPipes() *pipes { return &pipes{dialled: make(chan net.Conn), closed: make(chan struct{})} }
 
-func (c temporaryTimeoutConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		err = os.ErrDeadlineExceeded
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.dialled <- server:
+		return client, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return n, err
 }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.dialled:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }
 
 // addressed is a connection in memory that has an address, and that can go dead without either side being told.
 type addressed struct {

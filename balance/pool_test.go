@@ -323,6 +323,27 @@ func TestCallsOfAClosedProber(t *testing.T) {
 	}
 }
 
+func TestClientsOfHTTP1AreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := meet(t, http1, func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(10 * time.Millisecond)
+			_, _ = io.WriteString(w, "7")
+		})
+		began := time.Now()
+		countTogether(t, m.prober, somewhere, 2*balance.MaxExchangesForTest)
+		if took := time.Since(began); took != 20*time.Millisecond {
+			t.Errorf("took %v, want two turns of 10ms", took)
+		}
+		if most := m.mostOpen(); most != balance.MaxExchangesForTest {
+			t.Errorf("%d connections at a time, want %d", most, balance.MaxExchangesForTest)
+		}
+		if _, conns := balance.PooledForTest(m.prober); conns != balance.MaxIdleHTTP1ForTest {
+			t.Errorf("%d connections are kept, want %d", conns, balance.MaxIdleHTTP1ForTest)
+		}
+	})
+}
+
 func TestCallsEndWithTheirContextWhileTheyWaitForATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

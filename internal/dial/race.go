@@ -30,29 +30,29 @@ func (d Dialer) race(ctx context.Context, addrs []netip.AddrPort) (net.Conn, err
 	defer cancel()
 	attempts := make(chan attempt, len(addrs))
 	errs := make([]error, len(addrs))
-	stagger := time.NewTimer(0) // the first address is due at once
+	stagger := time.NewTimer(attemptDelay)
 	defer stagger.Stop()
 
 	var winner net.Conn
-	started, running := 0, 0
+	started, running, due := 0, 0, true
 	for winner == nil && (running > 0 || started < len(addrs)) {
-		var due <-chan time.Time
-		if started < len(addrs) {
-			due = stagger.C
-		}
-		select {
-		case <-due:
+		if due && started < len(addrs) {
 			go func(index int, addr netip.AddrPort) {
 				conn, err := connect(attemptCtx, addr)
 				attempts <- attempt{index, conn, err}
 			}(started, addrs[started])
 			started++
 			running++
+			due = false
 			stagger.Reset(attemptDelay)
+		}
+		select {
+		case <-stagger.C:
+			due = true
 		case ended := <-attempts:
 			running--
 			winner, errs[ended.index] = ended.conn, ended.err
-			stagger.Reset(0)
+			due = true
 		}
 		if ctx.Err() != nil {
 			addrs = addrs[:started] // nothing new, but the ones under way report
