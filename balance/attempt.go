@@ -90,7 +90,7 @@ func (a *Attempt) Failed(endpoint discover.Endpoint) {
 // preferred returns the endpoints that are neither penalised nor just lost, else those that are not just lost, else
 // all. It needs at least one.
 func (a *Attempt) preferred(left []discover.Endpoint, now time.Time) []discover.Endpoint {
-	var clear, penalised []discover.Endpoint
+	var good, penalised []discover.Endpoint
 	for _, endpoint := range left {
 		addr := endpoint.Addr()
 		switch {
@@ -98,12 +98,12 @@ func (a *Attempt) preferred(left []discover.Endpoint, now time.Time) []discover.
 		case a.penalties != nil && a.penalties.Penalised(addr, now):
 			penalised = append(penalised, endpoint)
 		default:
-			clear = append(clear, endpoint)
+			good = append(good, endpoint)
 		}
 	}
 	switch {
-	case len(clear) > 0:
-		return clear
+	case len(good) > 0:
+		return good
 	case len(penalised) > 0:
 		return penalised
 	default:

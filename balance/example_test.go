@@ -140,7 +140,7 @@ func ExampleNewProber() {
 		fmt.Println(err)
 		return
 	}
-	defer prober.Close()
+	defer func() { _ = prober.Close() }()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

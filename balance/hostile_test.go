@@ -30,6 +30,12 @@ import (
 // marker is something that hostile servers send and that no error may show.
 const marker = "SERVER-SENT-THIS"
 
+// checkProbeError checks what every failed probe has in common.
+func checkProbeError(t *testing.T, err error, endpoint discover.Endpoint, op string) {
+	t.Helper()
+	_ = probeError(t, err, endpoint, op)
+}
+
 // probeError checks what every failed probe has in common and returns the error.
 func probeError(t *testing.T, err error, endpoint discover.Endpoint, op string) *balance.ProbeError {
 	t.Helper()
@@ -58,9 +64,9 @@ func TestAnswersThatAreNoCount(t *testing.T) {
 		status  int
 		text    string
 	}{
-		{"not found", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, marker, 404) }, 404, "status 404 Not Found"},
-		{"draining", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "7", 503) }, 503, "status 503 Service Unavailable"},
-		{"another status of success", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 204, "status 204 No Content"},
+		{"not found", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, marker, http.StatusNotFound) }, 404, "status 404 Not Found"},
+		{"draining", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "7", http.StatusServiceUnavailable) }, 503, "status 503 Service Unavailable"},
+		{"another status of success", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, 204, "status 204 No Content"},
 		{"a status that nobody knows", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) }, 799, "status 799"},
 		{"a page", answering("<html>" + marker + "</html>"), 200, "not a count"},
 		{"empty", answering(""), 200, "not a count"},
@@ -113,7 +119,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			t.Errorf("got status %d, want 307", failed.Status)
 		}
 		_, err = prober.Reserve(ctx, s.endpoint(), balance.ReserveRequest{})
-		probeError(t, err, s.endpoint(), "reserve")
+		checkProbeError(t, err, s.endpoint(), "reserve")
 		if all, _ := elsewhere.accepted(); all != 0 {
 			t.Errorf("%d connections to where the redirect points, want none", all)
 		}
@@ -149,7 +155,7 @@ func TestServersThatDoNotComeToAnEnd(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 					defer cancel()
 					got := <-countLater(ctx, m.prober, somewhere)
-					probeError(t, got.err, somewhere, "count")
+					checkProbeError(t, got.err, somewhere, "count")
 					if !errors.Is(got.err, context.DeadlineExceeded) || !strings.Contains(got.err.Error(), "no answer") {
 						t.Errorf("got %v, want no answer before the deadline", got.err)
 					}
@@ -175,7 +181,7 @@ func TestHugeHeaders(t *testing.T) {
 			_, _ = io.WriteString(w, "7")
 		})
 		_, err := newProber(t, s.trusting(p)).Count(testContext(t), s.endpoint())
-		probeError(t, err, s.endpoint(), "count")
+		checkProbeError(t, err, s.endpoint(), "count")
 	})
 }
 
@@ -191,7 +197,7 @@ func talk(t *testing.T, speak func(net.Conn)) discover.Endpoint {
 				return
 			}
 			conns.Go(func() {
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				speak(conn)
 			})
 		}
@@ -225,7 +231,7 @@ func TestServersThatSpeakNoTLS(t *testing.T) {
 			t.Parallel()
 			endpoint := talk(t, test.speak)
 			count, err := newProber(t, balance.ProberConfig{}).Count(testContext(t), endpoint)
-			probeError(t, err, endpoint, "count")
+			checkProbeError(t, err, endpoint, "count")
 			if !strings.Contains(err.Error(), test.text) {
 				t.Errorf("error %q does not say %q", err, test.text)
 			}
@@ -248,7 +254,7 @@ func TestTLSSilence(t *testing.T) {
 		close(ended)
 	})
 	_, err := newProber(t, balance.ProberConfig{}).Count(ctx, endpoint)
-	probeError(t, err, endpoint, "count")
+	checkProbeError(t, err, endpoint, "count")
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no connection") {
 		t.Errorf("got %v, want no connection before the cancel", err)
 	}
@@ -294,7 +300,7 @@ func TestServersThatSpeakNoHTTP(t *testing.T) {
 			endpoint := encrypted(t, test.speak)
 			prober := newProber(t, balance.ProberConfig{TLS: &tls.Config{InsecureSkipVerify: true}})
 			_, err := prober.Count(testContext(t), endpoint)
-			probeError(t, err, endpoint, "count")
+			checkProbeError(t, err, endpoint, "count")
 			if !strings.Contains(err.Error(), test.text) {
 				t.Errorf("error %q does not say %q", err, test.text)
 			}
@@ -333,7 +339,7 @@ func TestCertificates(t *testing.T) {
 				}
 				return
 			}
-			probeError(t, err, test.endpoint, "count")
+			checkProbeError(t, err, test.endpoint, "count")
 			if !strings.Contains(err.Error(), test.text) {
 				t.Errorf("error %q does not say %q", err, test.text)
 			}
@@ -368,7 +374,7 @@ func TestLongCertificateErrorsAreCut(t *testing.T) {
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 	s.start(t, http2)
 	_, err = newProber(t, balance.ProberConfig{TLS: &tls.Config{RootCAs: roots}}).Count(testContext(t), s.endpoint())
-	probeError(t, err, s.endpoint(), "count") // checks the length
+	checkProbeError(t, err, s.endpoint(), "count") // checks the length
 	if !strings.HasSuffix(err.Error(), "…") {
 		t.Errorf("error %q is not cut", err)
 	}
@@ -380,12 +386,12 @@ func TestRefusedAndUnknown(t *testing.T) {
 	addr := refusing(t)
 	refused := discover.Endpoint{Host: "example.com", Port: 35000, Addrs: []netip.AddrPort{addr}}
 	_, err := prober.Count(testContext(t), refused)
-	if probeError(t, err, refused, "count"); !strings.Contains(err.Error(), addr.String()) {
+	if checkProbeError(t, err, refused, "count"); !strings.Contains(err.Error(), addr.String()) {
 		t.Errorf("error %q does not name the address %s", err, addr)
 	}
 	nowhere := discover.Endpoint{Port: 35000}
 	_, err = prober.Reserve(testContext(t), nowhere, balance.ReserveRequest{})
-	probeError(t, err, nowhere, "reserve")
+	checkProbeError(t, err, nowhere, "reserve")
 }
 
 func TestAHostThatIsNoHost(t *testing.T) {

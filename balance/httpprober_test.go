@@ -391,7 +391,7 @@ func BenchmarkCount(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer prober.Close()
+			defer func() { _ = prober.Close() }()
 			endpoint := s.endpoint()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()

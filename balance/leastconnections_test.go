@@ -265,7 +265,7 @@ func TestLeastConnectionsClosesItsOwnProberOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer given.Close()
+	defer func() { _ = given.Close() }()
 	shared := newLeastConnections(t, quick(given))
 	if err := shared.(io.Closer).Close(); err != nil {
 		t.Fatal(err)

@@ -315,9 +315,9 @@ func TestCallsOfAClosedProber(t *testing.T) {
 		}
 	}
 	_, err := prober.Count(t.Context(), somewhere)
-	probeError(t, err, somewhere, "count")
+	checkProbeError(t, err, somewhere, "count")
 	_, reserveErr := prober.Reserve(t.Context(), somewhere, balance.ReserveRequest{})
-	probeError(t, reserveErr, somewhere, "reserve")
+	checkProbeError(t, reserveErr, somewhere, "reserve")
 	if !errors.Is(err, balance.ErrProberClosed) || !errors.Is(reserveErr, balance.ErrProberClosed) {
 		t.Errorf("got %v and %v, want ErrProberClosed", err, reserveErr)
 	}

@@ -34,25 +34,22 @@ func (d Dialer) race(ctx context.Context, addrs []netip.AddrPort) (net.Conn, err
 	defer stagger.Stop()
 
 	var winner net.Conn
-	started, running, due := 0, 0, true
+	started, running := 0, 0
 	for winner == nil && (running > 0 || started < len(addrs)) {
-		if due && started < len(addrs) {
+		if started < len(addrs) { // its turn has come: it is the first, or what is below has happened
 			go func(index int, addr netip.AddrPort) {
 				conn, err := connect(attemptCtx, addr)
 				attempts <- attempt{index, conn, err}
 			}(started, addrs[started])
 			started++
 			running++
-			due = false
 			stagger.Reset(attemptDelay)
 		}
 		select {
 		case <-stagger.C:
-			due = true
 		case ended := <-attempts:
 			running--
 			winner, errs[ended.index] = ended.conn, ended.err
-			due = true
 		}
 		if ctx.Err() != nil {
 			addrs = addrs[:started] // nothing new, but the ones under way report
