@@ -99,6 +99,7 @@ type demo struct {
 	tally   tally
 	view    demoView
 	pause   time.Duration // how long the later phases stay
+	frames  *time.Ticker
 
 	started  int // clients
 	began    time.Time
@@ -137,6 +138,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.console.outScreen.live() && !d.asJSON {
 		d.pause = look
 	}
+	// One for all waits: the shortest of them end before a picture is due.
+	d.frames = time.NewTicker(frame)
+	defer d.frames.Stop()
 	d.began = time.Now()
 	if err := d.play(limited); err != nil {
 		d.view.abort()
@@ -231,7 +235,10 @@ func (d *demo) addClients(ctx context.Context, n int) error {
 			return err
 		}
 		d.started++
-		if err := errors.Join(d.pass(ctx, wait), d.until(ctx, room)); err != nil {
+		if err := d.pass(ctx, wait); err != nil {
+			return err
+		}
+		if err := d.until(ctx, room); err != nil {
 			return err
 		}
 	}
@@ -269,13 +276,11 @@ func (d *demo) until(ctx context.Context, done func() bool) error {
 func (d *demo) pump(ctx context.Context, span time.Duration, done func() bool) (finished bool, err error) {
 	timer := time.NewTimer(span)
 	defer timer.Stop()
-	frames := time.NewTicker(frame)
-	defer frames.Stop()
 	for !done() {
 		select {
 		case e := <-d.fleet.events:
 			d.apply(e)
-		case <-frames.C:
+		case <-d.frames.C:
 			d.view.frame()
 		case <-timer.C:
 			return false, nil

@@ -100,6 +100,9 @@ func (v *demoLive) end() {
 	v.demo.phase = ""
 	v.frame()
 	v.screen.end()
+	for _, line := range v.verdicts() {
+		v.demo.console.printf("%s", line)
+	}
 }
 
 func (v *demoLive) abort() { v.screen.end() }
@@ -117,11 +120,7 @@ func (v *demoLive) lines(width int) []string {
 	}
 	lines = append(lines, boardLines(p, lanes, width)...)
 	words := [groups]string{atHome: "where it started", moved: "moved", newcomer: "new"}
-	lines = append(lines, "", legend(p, lanes, words), "", "  "+v.progress(), "")
-	if d.phase == "" {
-		lines = append(lines, v.verdicts()...)
-	}
-	return lines
+	return append(lines, "", legend(p, lanes, words), "", "  "+v.progress(), "")
 }
 
 func (v *demoLive) title(width int) string {

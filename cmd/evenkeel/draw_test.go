@@ -100,7 +100,7 @@ func TestDemoPicture(t *testing.T) {
 		d.phase, d.down = "", false
 		d.checks = []check{{text: "this held", held: true}, {text: "this did not"}}
 		v := &demoLive{demo: d, palette: newPalette(true)}
-		golden(t, "demo-over", visible(v.lines(80)))
+		golden(t, "demo-over", visible(append(v.lines(80), v.verdicts()...)))
 	})
 }
 
@@ -115,6 +115,7 @@ func TestDemoOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, screen := aScreen()
 		d := aDemo()
+		d.console = newConsole(nil, nil, out, out)
 		d.view = &demoLive{demo: d, screen: screen}
 		d.enter(phaseKilled)
 		d.down = true
