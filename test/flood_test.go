@@ -212,39 +212,39 @@ func newNeighbour(addr string) *neighbour {
 	}}}
 }
 
-// live reserves and counts until ctx is done. Every request has to be served.
+// live reserves and counts until ctx is done. Every request has to be served, but the one that the end of ctx cuts off.
 func (n *neighbour) live(ctx context.Context) error {
 	ticker := time.NewTicker(neighbourInterval)
 	defer ticker.Stop()
-	for {
-		began := time.Now()
-		if _, err := n.ask(ctx, http.MethodPost, "/connections/reserve"); err != nil {
-			return unlessDone(ctx, err)
+	for ctx.Err() == nil {
+		if err := n.visit(ctx); err != nil && ctx.Err() == nil {
+			return err
 		}
-		n.took = append(n.took, time.Since(began))
-		body, err := n.ask(ctx, http.MethodGet, "/connections/count")
-		if err != nil {
-			return unlessDone(ctx, err)
-		}
-		count, err := strconv.Atoi(body)
-		if err != nil {
-			return fmt.Errorf("count is %q", body)
-		}
-		n.highest = max(n.highest, count)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return nil
 		}
 	}
+	return nil
 }
 
-// unlessDone forgets an error that the end of ctx has brought.
-func unlessDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// visit reserves once and counts once.
+func (n *neighbour) visit(ctx context.Context) error {
+	began := time.Now()
+	if _, err := n.ask(ctx, http.MethodPost, "/connections/reserve"); err != nil {
+		return err
 	}
-	return err
+	n.took = append(n.took, time.Since(began))
+	body, err := n.ask(ctx, http.MethodGet, "/connections/count")
+	if err != nil {
+		return err
+	}
+	count, err := strconv.Atoi(body)
+	if err != nil {
+		return fmt.Errorf("count is %q", body)
+	}
+	n.highest = max(n.highest, count)
+	return nil
 }
 
 // ask makes a request that has to be answered with 200.
@@ -253,16 +253,11 @@ func (n *neighbour) ask(ctx context.Context, method, path string) (body string, 
 	if err != nil {
 		return "", err
 	}
-	response, err := n.client.Do(request)
-	if err != nil {
-		return "", err
+	status, body, err := answerTo(n.client, request)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s %s from another address is status %d, want 200", method, path, status)
 	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s from another address is %s, want 200", method, path, response.Status)
-	}
-	return string(content), err
+	return body, err
 }
 
 // residentKiB is the memory of a process that is in use, as the kernel counts it.

@@ -38,7 +38,7 @@ func TestOnePortServesGRPCurlFromTheProtoFiles(t *testing.T) {
 	if status := list.wait(ctx); status != 0 {
 		t.Fatalf("GetConnectedClients ended with status %d: %s", status, list.errs)
 	}
-	type client struct{ ConnectionId, ClientType, Version, SiloAddress string } //nolint:revive,staticcheck // names of the contract
+	type client struct{ ConnectionId, ClientType, Version, SiloAddress string } //nolint:staticcheck // names of the contract
 	var clients struct{ Items []client }
 	if err := json.Unmarshal([]byte(list.out.String()), &clients); err != nil {
 		t.Fatalf("GetConnectedClients answered %s: %v", list.out, err)

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -125,20 +126,25 @@ func (s *serving) count(ctx context.Context) int {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	response, err := s.client.Do(request)
+	status, body, err := answerTo(s.client, request)
 	if err != nil {
 		s.t.Fatalf("ask %s for its count: %v", s.Listening, err)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatalf("read the count of %s: %v", s.Listening, err)
-	}
-	n, err := strconv.Atoi(string(body))
-	if err != nil || response.StatusCode != http.StatusOK {
-		s.t.Fatalf("count of %s is status %d with %q", s.Listening, response.StatusCode, body)
+	n, err := strconv.Atoi(body)
+	if err != nil || status != http.StatusOK {
+		s.t.Fatalf("count of %s is status %d with %q", s.Listening, status, body)
 	}
 	return n
+}
+
+// answerTo makes a request and returns what the answer is.
+func answerTo(client *http.Client, request *http.Request) (status int, body string, err error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), errors.Join(err, response.Body.Close())
 }
 
 // awaitCount waits until the counts of the servers add up to n.
