@@ -21,10 +21,13 @@ const (
 	groups
 )
 
-// The signs of clients, one for each group: colours alone would not tell everybody.
-var marks = [groups]string{atHome: "■", moved: "◆", newcomer: "●"}
-
+// seekerMark is the sign of a client that looks for a server.
 const seekerMark = "○"
+
+// mark is the sign of a client of the group: colours alone would not tell everybody.
+func (g group) mark() string {
+	return [groups]string{atHome: "■", moved: "◆", newcomer: "●"}[g]
+}
 
 func (p palette) of(g group) lipgloss.Style {
 	return [groups]lipgloss.Style{atHome: {}, moved: p.alert, newcomer: p.good}[g]
@@ -76,7 +79,7 @@ func barOf(p palette, clients [groups]int, per int) string {
 	var b strings.Builder
 	for g, n := range clients {
 		if n > 0 {
-			b.WriteString(p.of(group(g)).Render(strings.Repeat(marks[g], (n+per-1)/per)))
+			b.WriteString(p.of(group(g)).Render(strings.Repeat(group(g).mark(), (n+per-1)/per)))
 		}
 	}
 	return b.String()
@@ -95,7 +98,7 @@ func legend(p palette, lanes []lane, words [groups]string) string {
 	var parts []string
 	for g, n := range used {
 		if n > 0 {
-			parts = append(parts, p.of(group(g)).Render(marks[g])+" "+p.faint.Render(words[g]))
+			parts = append(parts, p.of(group(g)).Render(group(g).mark())+" "+p.faint.Render(words[g]))
 		}
 	}
 	if seekers > 0 {

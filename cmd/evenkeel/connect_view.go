@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
+
 	"github.com/evenkeel-go/evenkeel"
 )
 
@@ -214,7 +216,8 @@ func (v *connectLive) summary(s connectSummary) {
 
 // eventLine is an event for a person; empty when it changes nothing that one wants to know.
 func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) string {
-	what, style := "", p.faint
+	var what string
+	var style lipgloss.Style
 	switch e.Kind {
 	case evenkeel.EventResolved:
 		if e.Err == nil {
@@ -235,7 +238,7 @@ func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) str
 			what += ": " + sentence(attempt.Err)
 		}
 	case evenkeel.EventLost, evenkeel.EventPanicked:
-		what, style = e.Event.String(), p.bad
+		what, style = e.String(), p.bad
 	default:
 		return ""
 	}

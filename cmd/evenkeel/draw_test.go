@@ -56,8 +56,8 @@ func TestBoardScalesWhereSignsDoNotFit(t *testing.T) {
 	t.Parallel()
 	lanes := []lane{{name: "a", clients: [groups]int{atHome: 1000, moved: 1}}, {name: "b", clients: [groups]int{atHome: 500}}}
 	lines := boardLines(palette{}, lanes, 60)
-	big, small := strings.Count(lines[0], marks[atHome]), strings.Count(lines[1], marks[atHome])
-	if big < 40 || small < big/2-1 || small > big/2+1 || strings.Count(lines[0], marks[moved]) != 1 {
+	big, small := strings.Count(lines[0], atHome.mark()), strings.Count(lines[1], atHome.mark())
+	if big < 40 || small < big/2-1 || small > big/2+1 || strings.Count(lines[0], moved.mark()) != 1 {
 		t.Errorf("got %d and %d signs, want about 2 : 1, and one for the group of one:\n%s", big, small, strings.Join(lines, "\n"))
 	}
 }

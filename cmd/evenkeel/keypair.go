@@ -47,7 +47,7 @@ func readPEM(flag, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the %s file %s cannot be read: %w", flag, path, pathless(err))
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	content, err := io.ReadAll(io.LimitReader(f, maxPEM))
 	if err != nil {
 		return nil, fmt.Errorf("the %s file %s cannot be read: %w", flag, path, pathless(err))

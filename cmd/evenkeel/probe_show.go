@@ -94,8 +94,14 @@ func (p *probing) report(o balance.Observation, chance float64) probeReport {
 // probeLines renders a round for a person.
 func probeLines(p palette, seen []balance.Observation, chance []float64, now time.Time) []string {
 	list := sheet{columns: []column{
-		{"PICK", true}, {"ENDPOINT", false}, {"PRIO", true}, {"WEIGHT", true}, {"COUNT", true},
-		{"LATENCY", true}, {"HTTP", false}, {"CERTIFICATE, OR WHY NOT", false},
+		{"PICK", true},
+		{"ENDPOINT", false},
+		{"PRIO", true},
+		{"WEIGHT", true},
+		{"COUNT", true},
+		{"LATENCY", true},
+		{"HTTP", false},
+		{"CERTIFICATE, OR WHY NOT", false},
 	}}
 	for i, o := range seen {
 		e := o.Endpoint

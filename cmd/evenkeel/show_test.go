@@ -209,8 +209,13 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 func TestALostResultIsAFailure(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"version"}, {"version", "--json"}, {"--help"}, {"resolve", "chronicle://a,b,c"}, {"resolve", "--json", "chronicle://a,b,c"},
-		{"probe", "chronicle://127.0.0.1:1"}, {"probe", "--watch", "chronicle://127.0.0.1:1"},
+		{"version"},
+		{"version", "--json"},
+		{"--help"},
+		{"resolve", "chronicle://a,b,c"},
+		{"resolve", "--json", "chronicle://a,b,c"},
+		{"probe", "chronicle://127.0.0.1:1"},
+		{"probe", "--watch", "chronicle://127.0.0.1:1"},
 		{"connect", "--for", "1m", "--jitter", "0", "--json", "chronicle://127.0.0.1:1"},
 		{"serve", "--listen", "127.0.0.1:0"},
 	} {

@@ -87,7 +87,7 @@ func fileText(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the --file cannot be read: %w; give the path of a file that holds the connection string", pathless(err))
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	return boundedText("the --file", f)
 }
 
