@@ -63,7 +63,7 @@ func (c *abruptConn) reset() {
 // reset closes the listener and resets its connections.
 func (l *abruptListener) reset() {
 	// First the port, so that nobody who notices the reset gets in again.
-	_ = l.Listener.Close() // it cannot fail but by being closed
+	_ = l.Close() // it cannot fail but by being closed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = true

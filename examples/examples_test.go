@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Evenkeel authors
 // SPDX-License-Identifier: MIT
 
-// Package examples runs the example programs and compares them with the README.
-package examples
+package examples_test
 
 import (
 	"bufio"

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -27,6 +28,8 @@ const (
 
 // Header values that never change, shared so that an answer does not allocate them. Their capacity is 1: whoever appends
 // to one gets a copy.
+//
+//nolint:gochecknoglobals // constants, as far as the language allows
 var (
 	jsonType = []string{"application/json; charset=utf-8"}
 	textType = []string{"text/plain"}
@@ -128,7 +131,7 @@ func dropBody(w http.ResponseWriter, req *http.Request) {
 	// Where the writer is somebody's wrapper that has no deadline, the server's own read timeout is what is left.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(ignoredBodyWithin))
 	n, err := io.CopyN(io.Discard, req.Body, maxIgnoredBody+1)
-	if (n > maxIgnoredBody || err != io.EOF) && req.ProtoMajor == 1 {
+	if (n > maxIgnoredBody || !errors.Is(err, io.EOF)) && req.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
 }

@@ -212,7 +212,7 @@ func connect(t *testing.T, conn *grpc.ClientConn, request *clientspb.ConnectRequ
 	}()
 	t.Cleanup(func() {
 		cancel()
-		s.wait()
+		_ = s.wait() // a test that cares waits itself
 	})
 	if id, ok := <-s.beats; !ok || id != request.GetConnectionId() {
 		t.Fatalf("first keep-alive: got id %q, stream %v, want %q", id, s.err, request.GetConnectionId())
@@ -225,22 +225,6 @@ func (s *session) wait() error {
 	for range s.beats {
 	}
 	return s.err
-}
-
-// eventually waits for a condition that another goroutine brings about.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			t.Fatalf("waited %v in vain for: %s", patience, what)
-		}
-	}
 }
 
 // named is a request with an id and nothing else.
