@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,15 +22,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){"evenkeel": main})
 }
 
-// leakChecked finds goroutines that the tests of this process have left behind.
+// leakChecked finds goroutines that the tests of this process have left behind. It hands the exit code back, since
+// testscript has to clean up after it.
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
-	code := l.m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintf(os.Stderr, "goroutines left behind: %v\n", err)
-		return 1
-	}
+	code := 0
+	goleak.VerifyTestMain(l.m, goleak.Cleanup(func(exitCode int) { code = exitCode }))
 	return code
 }
 
