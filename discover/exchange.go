@@ -24,8 +24,10 @@ const (
 	udpPayload = 1232
 	// maxMessage is the size of the largest DNS message. Replies over UDP are read whole, whatever udpPayload says.
 	maxMessage = 65535
-	// resendAfter is how long an answer over UDP is waited for before the query is sent again.
-	resendAfter = 1500 * time.Millisecond
+	// resendAfter is how long an answer over UDP is waited for before the query is sent again; each further wait is
+	// twice as long. It is short because many clients that lost their server together ask together, and datagrams are
+	// lost then, while the addresses of targets are waited for 2 s in all.
+	resendAfter = 500 * time.Millisecond
 	// maxServerAddrs bounds how many addresses of a name server given by name are asked.
 	maxServerAddrs = 4
 )
@@ -150,9 +152,9 @@ func newQuery(question dnsmessage.Question) (query, error) {
 	return q, err
 }
 
-// overUDP sends the query, and again each time an answer has not come within resend, until ctx ends. It is the same
-// query on the same socket, so that a late answer to the first one is taken as well. Messages that do not belong to the
-// query may be forged: they are passed over.
+// overUDP sends the query, and again when an answer has not come within resend, then twice resend and so on, until ctx
+// ends. It is the same query on the same socket, so that a late answer to the first one is taken as well. Messages that
+// do not belong to the query may be forged: they are passed over.
 func (q query) overUDP(ctx context.Context, server string, resend time.Duration) (o outcome) {
 	conn, deadline, err := dialBound(ctx, "udp", server)
 	if err != nil {
@@ -162,6 +164,7 @@ func (q query) overUDP(ctx context.Context, server string, resend time.Duration)
 	buf := make([]byte, maxMessage)
 	for {
 		next := time.Now().Add(resend)
+		resend *= 2
 		if err := send(conn, q.packed, next); err != nil {
 			o.err = err
 			return o

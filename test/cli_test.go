@@ -236,7 +236,7 @@ func TestCLIFaultsOfConnect(t *testing.T) {
 	}{
 		{
 			name: "a server that refuses", target: "chronicle://" + nobody,
-			says: []string{"1 of 1 clients had no session at the end", "dial " + nobody, "connection refused"},
+			says: []string{"1 of 1 client had no session at the end", "dial " + nobody, "connection refused"},
 		},
 		{
 			name: "a certificate that nobody vouches for", target: "chronicle://" + s.Listening,

@@ -95,9 +95,6 @@ func (d Dialer) lookupError(ctx context.Context, host string, err error) error {
 
 func connectTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, addr)
-	if err != nil {
-		return nil, err // not a nil *net.TCPConn in a net.Conn
-	}
-	return conn, nil
+	// Not DialTCP, whose errors name a local address that nobody asked for.
+	return dialer.DialContext(ctx, "tcp", addr.String())
 }
