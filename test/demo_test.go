@@ -37,6 +37,7 @@ type demoPhase struct {
 
 // The README's first command, as a program reads it.
 func TestDemoShowsAFleetThatSurvivesAKilledServer(t *testing.T) {
+	alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), demoWithin)
 	defer cancel()
 	began := time.Now()

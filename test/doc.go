@@ -19,8 +19,8 @@
 //
 // # Concurrency
 //
-// Tests that measure times run alone and before the others, which run in parallel. Every process is ended by the test
-// that started it, and every wait is for an event and bounded.
+// Tests run in parallel, save that those which measure times run beside those only that do nothing but wait. Every
+// process is ended by the test that started it, and every wait is for an event and bounded.
 //
 // # Specification
 //

@@ -49,6 +49,7 @@ type fleet struct {
 // A fleet spreads over three servers, one is killed without notice, and its clients go to the others. Fleets start one
 // after the other, grow old together, and lose a server one after the other, so that no two of them are measured at once.
 func TestFleetSurvivesAKilledServer(t *testing.T) {
+	alone(t)
 	needSignals(t)
 	var fleets []*fleet
 	for _, srv := range []bool{false, true} {

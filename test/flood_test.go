@@ -45,6 +45,7 @@ const (
 // Ten thousand anonymous reservations a second from one address leave the count bounded, the memory flat, and other
 // clients served.
 func TestFloodOfReservations(t *testing.T) {
+	alone(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs a second loopback address and /proc")
 	}

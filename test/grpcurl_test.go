@@ -15,7 +15,7 @@ const connectionService = "Cratis.Chronicle.Contracts.Clients.ConnectionService"
 // grpcurl knows nothing of Evenkeel but its .proto files. It opens a session, is counted, gets keep-alives, and is
 // removed when it leaves.
 func TestOnePortServesGRPCurlFromTheProtoFiles(t *testing.T) {
-	t.Parallel()
+	busy(t)
 	needSignals(t)
 	path := grpcurl(t)
 	ctx := within(t)
@@ -54,7 +54,7 @@ func TestOnePortServesGRPCurlFromTheProtoFiles(t *testing.T) {
 
 // grpcurl's version request is answered however the port is secured.
 func TestOnePortTellsGRPCurlItsVersion(t *testing.T) {
-	t.Parallel()
+	busy(t)
 	path := grpcurl(t)
 	ctx := within(t)
 	for _, tr := range trusts(newAuthority(t)) {

@@ -5,11 +5,13 @@ package test_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +29,8 @@ const (
 var evenkeel string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	letTestsWait()
 	directory, err := os.MkdirTemp("", "evenkeel-test-")
 	if err == nil {
 		evenkeel = filepath.Join(directory, program("evenkeel"))
@@ -42,6 +46,40 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(status) //nolint:forbidigo // that is what goleak leaves to its Cleanup
 	}))
+}
+
+// letTestsWait lets more tests run at a time than there are processors, unless the caller has said how many: most of them
+// wait for others most of the time, and quiet keeps those apart that do not.
+func letTestsWait() {
+	const name = "test.parallel"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	if err := flag.Set(name, "16"); err != nil {
+		fmt.Fprintln(os.Stderr, err) // it only takes longer then
+	}
+}
+
+// quiet keeps tests that measure times away from each other and from tests that keep the processors busy. Only tests
+// without parallel subtests may hold it, since those could be kept waiting for a place by tests that wait for quiet.
+var quiet sync.RWMutex
+
+// alone runs a test that measures times: in parallel with those only that do nothing but wait.
+func alone(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	quiet.Lock()
+	t.Cleanup(quiet.Unlock)
+}
+
+// busy runs a test that measures nothing, in parallel with others of its kind.
+func busy(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	quiet.RLock()
+	t.Cleanup(quiet.RUnlock)
 }
 
 // build builds a program of the module in a directory, without the race detector in any case: the suites measure times,

@@ -74,7 +74,7 @@ func TestOnePortServesCurlBesideSessions(t *testing.T) {
 	curl := curlWithHTTP2(t)
 	for _, tr := range trusts(newAuthority(t)) {
 		t.Run(tr.name, func(t *testing.T) {
-			t.Parallel()
+			busy(t)
 			ctx := within(t)
 			s := serve(ctx, t, loopback(1), tr.serve...)
 			clients := connect(t, "chronicle://"+s.Listening+tr.query, portClients, tr.connect...)
@@ -118,7 +118,7 @@ func versionFlags(tr trust, version string) []string {
 
 // That curl accepts the certificate of the suite's own authority proves something only if it refuses others.
 func TestOnePortShowsCertificatesThatCurlChecks(t *testing.T) {
-	t.Parallel()
+	busy(t)
 	curl := curlWithHTTP2(t)
 	ctx := within(t)
 	ca, stranger := newAuthority(t), newAuthority(t)
