@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -248,36 +249,50 @@ func TestCLIFaultsOfConnect(t *testing.T) {
 	}{
 		{
 			name: "a server that refuses", target: "chronicle://" + nobody,
-			says: []string{"1 of 1 client had no session at the end", "dial " + nobody, "connection refused"},
+			says: []string{"dial " + nobody, "connection refused"},
 		},
 		{
 			name: "a certificate that nobody vouches for", target: "chronicle://" + s.Listening,
 			says: []string{"dial " + s.Listening, "certificate", "trust its authority with --ca", "skipTlsValidation=true"},
 		},
+		{
+			name: "a name server that is not there", target: "chronicle+srv://prod.test/?srvNameServer=" + nobody,
+			says: []string{"_chronicle._tcp.prod.test", nobody, "name server failed", "check that a DNS server listens there"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			busy(t)
-			p, status := run(within(t), t, "connect", "--for", "500ms", "--json", tt.target)
-			if status != statusFailed {
-				t.Errorf("exit status is %d, want %d", status, statusFailed)
-			}
-			stderr := p.errs.String()
-			for _, part := range tt.says {
-				if !strings.Contains(stderr, part) {
-					t.Errorf("standard error is %q, want %q in it", stderr, part)
-				}
-			}
-			if strings.Count(stderr, "\n") != 1 {
-				t.Errorf("standard error is %q, want one line", stderr)
-			}
-			lines, _ := p.out.snapshot()
-			var summary connectSummary
-			strict(t, lines[len(lines)-1], &summary)
-			if !summary.Summary || summary.Clients != 1 || summary.Ready != 0 || summary.FailedAttempts == 0 || summary.Recovery != nil {
-				t.Errorf("summary is %+v, want a client that is not ready", summary)
-			}
+			checkNoSession(t, tt.target, tt.says)
 		})
+	}
+}
+
+// checkNoSession lets a client try in vain until it backs off, interrupts it, and checks what is said of it.
+func checkNoSession(t *testing.T, target string, says []string) {
+	t.Helper()
+	ctx := within(t)
+	c := connect(t, target, 1)
+	c.awaitOutput(ctx, "its client to back off", func(lines []string) bool {
+		return slices.ContainsFunc(c.parse(lines), func(e connectEvent) bool { return e.Event == "backing off" })
+	})
+	if status := c.interrupt(ctx); status != statusFailed {
+		t.Errorf("exit status is %d, want %d", status, statusFailed)
+	}
+	stderr := c.errs.String()
+	for _, part := range append(says, "had no session at the end") {
+		if !strings.Contains(stderr, part) {
+			t.Errorf("standard error is %q, want %q in it", stderr, part)
+		}
+	}
+	if strings.Count(stderr, "\n") != 1 {
+		t.Errorf("standard error is %q, want one line", stderr)
+	}
+	lines, _ := c.out.snapshot()
+	var summary connectSummary
+	strict(t, lines[len(lines)-1], &summary)
+	if !summary.Summary || summary.Clients != 1 || summary.Ready != 0 || summary.FailedAttempts == 0 || summary.Recovery != nil {
+		t.Errorf("summary is %+v, want a client that is not ready", summary)
 	}
 }
 
