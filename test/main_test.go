@@ -32,20 +32,22 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	letTestsWait()
 	directory, err := os.MkdirTemp("", "evenkeel-test-")
-	if err == nil {
-		evenkeel = filepath.Join(directory, program("evenkeel"))
-		err = build(evenkeel, "..", "./cmd/evenkeel")
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:forbidigo // there is nothing to test
+		os.Exit(1) //nolint:forbidigo // there is nowhere to build
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+	end := func(status int) {
 		if err := os.RemoveAll(directory); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
-		os.Exit(status) //nolint:forbidigo // that is what goleak leaves to its Cleanup
-	}))
+		os.Exit(status) //nolint:forbidigo // goleak leaves that to its Cleanup
+	}
+	evenkeel = filepath.Join(directory, program("evenkeel"))
+	if err := build(evenkeel, "..", "./cmd/evenkeel"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		end(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(end))
 }
 
 // letTestsWait lets more tests run at a time than there are processors, unless the caller has said how many: most of them
