@@ -86,12 +86,11 @@ func busy(t *testing.T) {
 
 // build builds a program of the module in a directory, without the race detector in any case: the suites measure times,
 // and the tests beside the code look for races.
-func build(to, directory, pkg string, env ...string) error {
+func build(to, directory, pkg string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, pkg)
 	cmd.Dir = directory
-	cmd.Env = append(os.Environ(), env...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, output)
 	}

@@ -4,9 +4,12 @@
 package test_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -39,17 +42,24 @@ func find(t *testing.T, name string) string {
 	return ""
 }
 
-// grpcurlDirectory holds the grpcurl that was built, and is removed with the command under test.
-func grpcurlDirectory() string { return filepath.Dir(evenkeel) }
-
-// buildGRPCurl builds it once, from the version that tools/go.mod pins. Outside CI nothing is downloaded for it.
-var buildGRPCurl = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(grpcurlDirectory(), program("grpcurl"))
-	env := []string{"GOWORK=off"}
+// builtGRPCurl is the path of the grpcurl that tools/go.mod pins, in Go's own cache, where it is built when it is not
+// there yet. Outside CI nothing is downloaded for it.
+var builtGRPCurl = sync.OnceValues(func() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "tool", "-n", "grpcurl")
+	cmd.Dir = filepath.Join("..", "tools")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	if !inCI() {
-		env = append(env, "GOPROXY=off")
+		cmd.Env = append(cmd.Env, "GOPROXY=off")
 	}
-	return path, build(path, filepath.Join("..", "tools"), "github.com/fullstorydev/grpcurl/cmd/grpcurl", env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	path, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go tool -n grpcurl: %w\n%s", err, stderr.String())
+	}
+	return strings.TrimSpace(string(path)), nil
 })
 
 // grpcurl returns the path of grpcurl.
@@ -60,7 +70,7 @@ func grpcurl(t *testing.T) string {
 			return path
 		}
 	}
-	path, err := buildGRPCurl()
+	path, err := builtGRPCurl()
 	if err != nil {
 		missing(t, "there is no grpcurl on this machine (make bin/grpcurl makes one): %v", err)
 	}
