@@ -41,6 +41,8 @@ var (
 type attempter struct {
 	resolver    discover.Resolver
 	strategy    balance.Strategy
+	resolving   chan struct{} // holds a token while the resolver is asked
+	selecting   chan struct{} // holds a token while the strategy is asked
 	penalties   *balance.Penalties
 	tls         *tls.Config // nil for plaintext
 	dialOptions []grpc.DialOption
@@ -72,6 +74,9 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 	if e.hurried || a.sessionless {
 		ctx = balance.WithoutJitter(ctx)
 	}
+	if a.sessionless || e.stay != "" { // it may end in nobody's coming
+		ctx = balance.WithoutReservation(ctx)
+	}
 	endpoints, err := a.resolve(ctx)
 	if err != nil {
 		return nil, &AttemptError{Err: err}
@@ -87,7 +92,7 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 		switch {
 		case err != nil:
 			return nil, &AttemptError{Failures: failures, Err: err}
-		case selection.Endpoint.Addr() == e.stay:
+		case e.stay != "" && !worthMoving(selection, e.stay):
 			return nil, errStay
 		case mayWait && !selection.Waited && !a.wait(ctx):
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
@@ -111,7 +116,9 @@ func (a *attempter) resolve(ctx context.Context) ([]discover.Endpoint, error) {
 	a.emit(Event{Kind: EventResolving})
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveLimit, errResolverTime)
 	defer cancel()
-	endpoints, err := a.resolver.Resolve(ctx)
+	endpoints, err := ask(ctx, a.resolving, "resolver", func() ([]discover.Endpoint, error) {
+		return a.resolver.Resolve(ctx)
+	})
 	if len(endpoints) == 0 {
 		if err == nil {
 			err = errNoEndpoints
@@ -124,7 +131,9 @@ func (a *attempter) resolve(ctx context.Context) ([]discover.Endpoint, error) {
 
 // selectOne asks the strategy and checks its pick.
 func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoint) (balance.Selection, error) {
-	selection, err := a.strategy.Select(ctx, candidates)
+	selection, err := ask(ctx, a.selecting, "strategy", func() (balance.Selection, error) {
+		return a.strategy.Select(ctx, candidates)
+	})
 	if err != nil {
 		return balance.Selection{}, fmt.Errorf("%s a server: %w", StepSelect, err)
 	}
@@ -135,6 +144,23 @@ func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoin
 		}
 	}
 	return balance.Selection{}, errForeignPick
+}
+
+// worthMoving says whether a selection is a reason to leave the server with the Addr of own, which counts this client
+// too: moving must leave the busier of the two less busy than it is now.
+func worthMoving(selection balance.Selection, own string) bool {
+	picked := selection.Endpoint.Addr()
+	here, there := -1, -1
+	for _, o := range selection.Observations {
+		switch {
+		case o.Err != nil:
+		case o.Endpoint.Addr() == own:
+			here = o.Count.Connections
+		case o.Endpoint.Addr() == picked:
+			there = o.Count.Connections
+		}
+	}
+	return picked != own && (here < 0 || there < 0 || there+1 < here)
 }
 
 // open dials the selected server and begins the session there. life bounds the session, ctx the attempt.
@@ -186,6 +212,9 @@ func (a *attempter) dial(ctx context.Context, endpoint discover.Endpoint) (*tran
 		endpoint.Addrs = []netip.AddrPort{addr}
 	}
 	t, err := newTransport(ctx, raw, endpoint, a.tls, a.dialOptions)
+	if err != nil && a.tls == nil {
+		err = fmt.Errorf("plaintext HTTP/2, where the server may want TLS: %w", err)
+	}
 	return t, endpoint, err
 }
 

@@ -15,8 +15,9 @@ const (
 	// steadyUptime is how long a session must have been up to count as a good one: it resets the backoff and clears
 	// the penalty of its server.
 	steadyUptime = 30 * time.Second
-	// minUptime is twice the interval of the server's keep-alives. A session that did not live to see its second one
-	// counts as a failed attempt: a server that accepts and drops would be dialled in a tight loop otherwise.
+	// minUptime is twice the interval of the server's keep-alives. A session that did not live to see its second one,
+	// after another of that kind, counts as a failed attempt: a server that accepts and drops would be dialled in a tight
+	// loop otherwise.
 	minUptime = 2 * time.Second
 )
 

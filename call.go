@@ -16,7 +16,7 @@ import (
 )
 
 // Invoke makes a unary call on the current session's server. While there is no session it waits for the attempt that
-// runs first after New or after a loss; while attempts fail it fails with Unavailable and the cause, or, with
+// runs first after New or after a loss; in StateTransientFailure it fails with Unavailable and the cause, or, with
 // grpc.WaitForReady among opts, waits for its deadline. A call that a lost session cut off fails with Unavailable and
 // the cause; it is never repeated. A call of which nothing was sent yet goes to the next session.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
@@ -64,7 +64,7 @@ func (c *Conn) session(ctx context.Context, opts []grpc.CallOption, tried *gener
 			return nil, closedError()
 		}
 		if v.state == StateTransientFailure && !waitsForReady(opts) {
-			return nil, unavailable("no session", v.failure)
+			return nil, noSession(v.failure)
 		}
 		select {
 		case <-v.changed:

@@ -88,9 +88,6 @@ func TestClientsOfAKilledServerMoveAndComeBackToIt(t *testing.T) {
 			dial(t, cluster.SRVConnectionString(), evenkeel.WithTLS(cluster.TLS()), prober, evenkeel.WithEvents(r.record)))
 	}
 	dead := cluster.Servers[0]
-	steady := time.NewTimer(2100 * time.Millisecond) // a session younger than 2 s that is lost backs off
-	defer steady.Stop()
-	<-steady.C
 	var movers []int
 	for i, conn := range conns {
 		if conn.Server().Port == dead.Endpoint().Port {
@@ -179,6 +176,43 @@ func TestAStrategyOfTheUser(t *testing.T) {
 	if got, want := conn.Server().Addr(), cluster.Servers[2].Addr(); got != want {
 		t.Errorf("server is %s, want %s", got, want)
 	}
+}
+
+type panicking struct{}
+
+func (panicking) Select(context.Context, []discover.Endpoint) (balance.Selection, error) {
+	panic("boom")
+}
+
+func (panicking) Resolve(context.Context) ([]discover.Endpoint, error) { panic("boom") }
+
+// A panic on a goroutine of the library could not be recovered by the program whose code it is.
+func TestAPanicInTheUsersCodeFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	for want, option := range map[string]evenkeel.Option{
+		"strategy panicked: boom": evenkeel.WithStrategy(panicking{}),
+		"resolver panicked: boom": evenkeel.WithResolver(panicking{}),
+	} {
+		r := newRecorder()
+		conn, err := evenkeel.New("chronicle://127.0.0.1", option, evenkeel.WithEvents(r.record))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := r.await(t, evenkeel.EventBackingOff, 1); !strings.Contains(e.Err.Error(), want) {
+			t.Errorf("cause is %v, want %q in it", e.Err, want)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNilOptionsMeanTheDefaults(t *testing.T) {
+	t.Parallel()
+	cluster := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 1})
+	dial(t, cluster.ConnectionString()+"?skipTlsValidation=true", nil, evenkeel.WithTLS(nil), evenkeel.WithEvents(nil),
+		evenkeel.WithLogger(nil), evenkeel.WithStrategy(nil), evenkeel.WithResolver(nil), evenkeel.WithOnReady(nil),
+		evenkeel.WithDialOptions(nil))
 }
 
 type nowhere struct{}
@@ -314,9 +348,6 @@ func TestCallsFollowTheSession(t *testing.T) {
 			}
 		})
 	}
-	steady := time.NewTimer(2100 * time.Millisecond)
-	defer steady.Stop()
-	<-steady.C
 	for _, s := range cluster.Servers {
 		if s.Addr() == conn.Server().Addr() {
 			if err := s.Kill(); err != nil {

@@ -20,9 +20,12 @@ import (
 // defaultDialTimeout bounds Dial when its context has no deadline.
 const defaultDialTimeout = 30 * time.Second
 
-// callbackGrace is how long Close waits for the last events to be handed over. A callback that is still busy then, or
-// that called Close itself, is left to end on its own.
-const callbackGrace = 50 * time.Millisecond
+// errDialTime is why Dial gave up when nobody set it a deadline.
+var errDialTime = fmt.Errorf("gave up after %v: %w", defaultDialTimeout, context.DeadlineExceeded)
+
+// closeLimit is how long Close waits. What has not ended by then waits for code of the program that ignores its context,
+// or is the caller itself: a callback may call Close.
+const closeLimit = 100 * time.Millisecond
 
 // Conn is a session with one server of a cluster at a time, and the calls that go to it. It is made by Dial or New,
 // and must be closed. It is safe for concurrent use.
@@ -58,7 +61,9 @@ func New(connectionString string, opts ...Option) (*Conn, error) {
 	}
 	var cfg config
 	for _, o := range opts {
-		o.apply(&cfg)
+		if o != nil {
+			o.apply(&cfg)
+		}
 	}
 	if err := cfg.check(cs); err != nil {
 		return nil, fmt.Errorf("evenkeel: %w", err)
@@ -85,14 +90,14 @@ func New(connectionString string, opts ...Option) (*Conn, error) {
 // returns at once, with an *AttemptError, after an attempt in which every server failed for a permanent reason such as
 // a refused certificate. When it returns an error there is nothing to close.
 func Dial(ctx context.Context, connectionString string, opts ...Option) (*Conn, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, defaultDialTimeout, errDialTime)
+		defer cancel()
+	}
 	c, err := New(connectionString, opts...)
 	if err != nil {
 		return nil, err
-	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, defaultDialTimeout)
-		defer cancel()
 	}
 	if err := c.wait(ctx, permanent); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -140,27 +145,26 @@ func (c *Conn) wait(ctx context.Context, giveUp func(error) bool) error {
 		case <-v.changed:
 		case <-ctx.Done():
 			if v = c.view.Load(); v.failure != nil {
-				return fmt.Errorf("evenkeel: not ready: %w: %w", ctx.Err(), v.failure)
+				return fmt.Errorf("%w: %w", context.Cause(ctx), v.failure)
 			}
-			return fmt.Errorf("evenkeel: not ready: %w", ctx.Err())
+			return fmt.Errorf("%w while connecting", context.Cause(ctx))
 		}
 	}
 }
 
-// Close ends the session, the calls on it and everything the Conn started, and waits for that; it takes 100 ms at
-// most. Only a callback of WithEvents that is still running may outlive it. Calling it again does nothing. It returns
-// nil.
+// Close ends the session, the calls on it and everything the Conn started, and waits for that, for 100 ms at most. Only
+// code of the program that ignores its context may outlive it: a callback, strategy, resolver or interceptor. It may be
+// called from a callback, and again, which does nothing. It returns nil.
 func (c *Conn) Close() error {
 	c.cancel(ErrClosed)
-	<-c.done
-	if c.events == nil {
-		return nil
-	}
-	grace := time.NewTimer(callbackGrace)
-	defer grace.Stop()
-	select {
-	case <-c.events.done:
-	case <-grace.C:
+	limit := time.NewTimer(closeLimit)
+	defer limit.Stop()
+	for _, done := range []<-chan struct{}{c.done, c.events.ended()} {
+		select {
+		case <-done:
+		case <-limit.C:
+			return nil
+		}
 	}
 	return nil
 }

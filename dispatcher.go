@@ -22,7 +22,7 @@ type dispatcher struct {
 	mu      sync.Mutex
 	queue   []Event
 	dropped int // events lost since the last one that was handed over
-	ended   bool
+	closed  bool
 }
 
 func newDispatcher(callback func(Event)) *dispatcher {
@@ -34,7 +34,7 @@ func newDispatcher(callback func(Event)) *dispatcher {
 // put adds an event. It never blocks.
 func (d *dispatcher) put(e Event) {
 	d.mu.Lock()
-	if d.ended {
+	if d.closed {
 		d.mu.Unlock()
 		return
 	}
@@ -51,9 +51,19 @@ func (d *dispatcher) put(e Event) {
 // end takes no more events; the ones in the queue are still handed over.
 func (d *dispatcher) end() {
 	d.mu.Lock()
-	d.ended = true
+	d.closed = true
 	d.mu.Unlock()
 	d.signal()
+}
+
+// ended is closed when the last event was handed over; that of a nil dispatcher is.
+func (d *dispatcher) ended() <-chan struct{} {
+	if d == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return d.done
 }
 
 func (d *dispatcher) signal() {
@@ -84,7 +94,7 @@ func (d *dispatcher) next() (e Event, ok, ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.queue) == 0 {
-		return Event{}, false, d.ended
+		return Event{}, false, d.closed
 	}
 	e = d.queue[0]
 	d.queue = d.queue[1:]

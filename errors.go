@@ -7,8 +7,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/evenkeel-go/evenkeel/discover"
 )
@@ -80,7 +83,8 @@ type EndpointError struct {
 
 // Error names the server, the step and the cause.
 func (e *EndpointError) Error() string {
-	text := e.Step.String() + " " + e.Endpoint.Addr() + ": " + e.Err.Error()
+	text := e.Step.String() + " " + e.Endpoint.Addr() + ": " + e.cause()
+	text = printable(text)
 	if hint := hintFor(e.Err); hint != "" {
 		text += " (" + hint + ")"
 	}
@@ -145,6 +149,44 @@ func (e *AttemptError) Permanent() bool {
 	}
 	return true
 }
+
+// cause is the text of Err, without saying "dial" and the address again.
+func (e *EndpointError) cause() string {
+	op, ok := e.Err.(*net.OpError) //nolint:errorlint // only at the top, whose text this replaces
+	switch {
+	case !ok || op.Op != "dial" || op.Addr == nil || op.Err == nil:
+		return e.Err.Error()
+	case op.Addr.String() == e.Endpoint.Addr():
+		return op.Err.Error()
+	default:
+		return op.Addr.String() + ": " + op.Err.Error()
+	}
+}
+
+// maxText bounds what a server may have us say in its name.
+const maxText = 512
+
+// printable is a text with parts that came from a server, or from somebody who answered in its place, as one line that
+// does nothing to a terminal.
+func printable(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
+	if len(text) > maxText {
+		text = text[:maxText] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// foreignError is an error whose text a server wrote.
+type foreignError struct{ cause error }
+
+func (e *foreignError) Error() string { return printable(e.cause.Error()) }
+
+func (e *foreignError) Unwrap() error { return e.cause }
 
 // hintFor says what a person can do about a cause, where that is known.
 func hintFor(err error) string {

@@ -4,7 +4,6 @@
 package evenkeel
 
 import (
-	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
@@ -33,7 +32,8 @@ const (
 	EventLeaving
 	// EventLost: the session on Endpoint ended; Err is the cause.
 	EventLost
-	// EventBackingOff: the attempt failed with Err; the next one begins after Wait.
+	// EventBackingOff: the attempt failed with Err, or two sessions in a row were lost within 2 s, the last one with Err;
+	// the next attempt begins after Wait.
 	EventBackingOff
 	// EventClosed: the Conn was closed. It is the last event.
 	EventClosed
@@ -91,7 +91,10 @@ func (e Event) String() string {
 	s := e.Kind.String()
 	switch e.Kind {
 	case EventResolved:
-		s += fmt.Sprintf(" %d endpoints", len(e.Endpoints))
+		s += " " + strconv.Itoa(len(e.Endpoints)) + " endpoint"
+		if len(e.Endpoints) != 1 {
+			s += "s"
+		}
 	case EventSelected, EventCandidateFailed, EventConnected, EventLeaving, EventLost:
 		s += " " + e.Endpoint.Addr()
 	case EventBackingOff:

@@ -80,7 +80,7 @@ func (g *generation) close(cause error) {
 	lanes := g.currentLanes()
 	g.mu.Unlock()
 	for _, l := range lanes {
-		l.transport.close()
+		g.group.Go(l.transport.close)
 	}
 	g.group.Wait()
 }

@@ -82,7 +82,7 @@ func (k *keeper) receive(stream grpc.ServerStreamingClient[clientspb.ConnectionK
 // streamEnd tells a stream that broke with its connection from one that the server ended, and that for what reason.
 func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	if reason := trailer.Get(contract.ReasonTrailer); len(reason) > 0 && reason[0] == contract.ReasonDraining {
-		return fmt.Errorf("%w: %w", ErrDraining, err)
+		return fmt.Errorf("%w: %w", ErrDraining, &foreignError{err})
 	}
 	if broken := k.gen.currentLanes()[0].transport.failure(); broken != nil {
 		return fmt.Errorf("%w: %w", ErrTransportLost, broken)
@@ -90,7 +90,7 @@ func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	if errors.Is(err, io.EOF) {
 		return ErrStreamEnded
 	}
-	return fmt.Errorf("%w: %w", ErrStreamEnded, err)
+	return fmt.Errorf("%w: %w", ErrStreamEnded, &foreignError{err})
 }
 
 // answer answers keep-alives until the session ends. It runs beside receive, so that a slow answer hides no

@@ -12,7 +12,10 @@ import (
 
 // maxCalls is how many application calls share a connection. Stock servers allow 100 streams on one; the session's own
 // need room beside them, and a call beyond the server's limit would hang without a word.
-const maxCalls = 64
+const (
+	maxCalls  = 64
+	mostCalls = 90 // where no further connection can be had
+)
 
 // lane is one connection of a generation and how many application calls are open on it.
 type lane struct {
@@ -21,9 +24,9 @@ type lane struct {
 	open      atomic.Int64
 }
 
-// tryEnter counts one more call, unless the lane is full.
-func (l *lane) tryEnter() bool {
-	if l.open.Add(1) <= maxCalls {
+// tryEnter counts one more call, unless the lane has as many as it may.
+func (l *lane) tryEnter(limit int64) bool {
+	if l.open.Add(1) <= limit {
 		return true
 	}
 	l.open.Add(-1)
@@ -41,7 +44,7 @@ func (g *generation) enter(ctx context.Context) (*lane, error) {
 	for {
 		lanes := *g.lanes.Load()
 		for _, l := range lanes {
-			if l.tryEnter() {
+			if l.tryEnter(maxCalls) {
 				return l, nil
 			}
 		}
@@ -52,15 +55,30 @@ func (g *generation) enter(ctx context.Context) (*lane, error) {
 		select {
 		case <-f.done:
 			switch {
-			case f.err != nil && g.cause() != nil:
+			case f.err == nil:
+			case g.cause() != nil:
 				return nil, errGone
-			case f.err != nil:
+			default:
+				if l := g.squeeze(); l != nil {
+					return l, nil
+				}
 				return nil, unavailable("no further connection to "+g.endpoint.Addr(), f.err)
 			}
 		case <-ctx.Done():
 			return nil, contextError(ctx, nil)
 		}
 	}
+}
+
+// squeeze finds a connection for a call although all are full and no further one can be had: one with room below the
+// limit of stock servers. It returns nil when there is none.
+func (g *generation) squeeze() *lane {
+	for _, l := range *g.lanes.Load() {
+		if l.tryEnter(mostCalls) {
+			return l
+		}
+	}
+	return nil
 }
 
 // leave ends what enter began.

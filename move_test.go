@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evenkeel-go/evenkeel"
+	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/discover"
 )
 
 // drain makes a server end its Connect streams as one that drains does.
@@ -291,10 +294,22 @@ func failingCall(ctx context.Context, conn grpc.ClientConnInterface) error {
 	return err
 }
 
+// hinted remembers whether a selection was to reserve.
+type hinted struct {
+	balance.Strategy
+	wanted atomic.Bool
+}
+
+func (h *hinted) Select(ctx context.Context, candidates []discover.Endpoint) (balance.Selection, error) {
+	h.wanted.Store(balance.ReservationWanted(ctx))
+	return h.Strategy.Select(ctx, candidates)
+}
+
 func TestWithoutSessionTheServerSeesNoConnectStream(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newMemoryCluster(t, "a", "b")
-		conn, events := c.connect(t, "chronicle://a,b?loadBalancer=round-robin", evenkeel.WithoutSession())
+		counted := &hinted{Strategy: balance.NewRoundRobin()}
+		conn, events := c.connect(t, "chronicle://a,b", evenkeel.WithoutSession(), evenkeel.WithStrategy(counted))
 		events.await(t, evenkeel.EventConnected, 1)
 		time.Sleep(time.Hour)
 		server, err := version(t.Context(), conn)
@@ -303,6 +318,9 @@ func TestWithoutSessionTheServerSeesNoConnectStream(t *testing.T) {
 		}
 		if got := c.servers[server+":35000"].connects.Load(); got != 0 {
 			t.Errorf("the server saw %d sessions, want none", got)
+		}
+		if counted.wanted.Load() {
+			t.Error("a client that the server does not count was to reserve a place")
 		}
 		c.servers[server+":35000"].cutOff()
 		lost, again := events.await(t, evenkeel.EventLost, 1), events.await(t, evenkeel.EventConnected, 2)

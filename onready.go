@@ -5,7 +5,6 @@ package evenkeel
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 )
@@ -15,23 +14,10 @@ import (
 func callOnReady(
 	ctx context.Context, gen *generation, onReady func(context.Context, grpc.ClientConnInterface) error,
 ) error {
-	result := make(chan error, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				result <- fmt.Errorf("callback panicked: %v", p)
-			}
-		}()
-		result <- onReady(gen.ctx, boundConn{gen})
-	}()
-	select {
-	case err := <-result:
-		return err
-	case <-gen.ctx.Done():
-		return gen.cause()
-	case <-ctx.Done():
-		return fmt.Errorf("callback has not returned: %w", context.Cause(ctx))
-	}
+	_, err := ask(ctx, newToken(), "callback", func() (struct{}, error) {
+		return struct{}{}, onReady(gen.ctx, boundConn{gen})
+	})
+	return err
 }
 
 // boundConn is a connection to one session. Calls on it do not follow the Conn to the next.

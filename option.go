@@ -16,7 +16,8 @@ import (
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
-// Option sets what a connection string cannot hold. A later option wins over an earlier one of the same name.
+// Option sets what a connection string cannot hold. A later option wins over an earlier one of the same name; one whose
+// argument is nil sets the default, and a nil Option does nothing.
 type Option interface{ apply(*config) }
 
 type optionFunc func(*config)
@@ -43,11 +44,12 @@ type config struct {
 // for it, then the oldest are dropped and the next one says how many. A panic in f is reported to it as an event.
 func WithEvents(f func(Event)) Option { return optionFunc(func(c *config) { c.events = f }) }
 
-// WithLogger logs every event to l. Without it nothing is logged.
+// WithLogger logs every event to l, at one of four levels: lookups and selections at debug, sessions that begin and the
+// end of the Conn at info, losses and failures at warn, panics of callbacks at error. Without it nothing is logged.
 func WithLogger(l *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = l }) }
 
 // WithStrategy picks the server with s. It belongs to this Conn alone, and contradicts a loadBalancer in the connection
-// string. Close does not close it.
+// string. Close does not close it. A panic in it fails the attempt.
 func WithStrategy(s balance.Strategy) Option { return optionFunc(func(c *config) { c.strategy = s }) }
 
 // WithLeastConnections sets how the built-in least-connections strategy works where the connection string leads to it:
@@ -58,7 +60,7 @@ func WithLeastConnections(lc balance.LeastConnectionsConfig) Option {
 }
 
 // WithResolver finds the servers with r instead of the hosts of the connection string. When a lookup of r fails on a
-// reconnect, its last good answer is used. Close does not close it.
+// reconnect, its last good answer is used. Close does not close it. A panic in it fails the attempt.
 func WithResolver(r discover.Resolver) Option { return optionFunc(func(c *config) { c.resolver = r }) }
 
 // WithTLS sets roots, client certificates and the like for probes and for the connection. The configuration is copied;
@@ -74,7 +76,13 @@ func WithPlaintext() Option { return optionFunc(func(c *config) { c.plaintext = 
 // Options that say how to connect (dialers, transport credentials, service configurations with retries) are
 // overridden, since those are the session's own.
 func WithDialOptions(opts ...grpc.DialOption) Option {
-	return optionFunc(func(c *config) { c.dialOptions = append(c.dialOptions, opts...) })
+	return optionFunc(func(c *config) {
+		for _, o := range opts {
+			if o != nil {
+				c.dialOptions = append(c.dialOptions, o)
+			}
+		}
+	})
 }
 
 // WithOnReady runs f in each new session before calls go to it: programs register their observers there. The session is
@@ -85,8 +93,9 @@ func WithOnReady(f func(ctx context.Context, conn grpc.ClientConnInterface) erro
 }
 
 // WithoutSession leaves out the Connect stream and every random wait: for programs that make a few calls and end. Such a
-// client is connected to a server as others are, but the server does not know it: it is missing in the count by which
-// others choose, and in the list of connected clients. Only the loss of the connection itself is noticed.
+// client is connected to a server as others are, but the server does not know it: it reserves no place, and is missing in
+// the count by which others choose and in the list of connected clients. Only the loss of the connection itself is
+// noticed.
 func WithoutSession() Option { return optionFunc(func(c *config) { c.sessionless = true }) }
 
 // check reports every contradiction between the options and the connection string.

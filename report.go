@@ -5,6 +5,7 @@ package evenkeel
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -31,6 +32,22 @@ type Status struct {
 	Err error
 	// Events are the last 16, the oldest first.
 	Events []Event
+}
+
+// String returns one line for a person to read.
+func (s Status) String() string {
+	text := s.State.String()
+	if s.Endpoint.Host != "" {
+		text += " on " + s.Endpoint.Addr()
+		if len(s.Endpoint.Addrs) == 1 && s.Endpoint.Addrs[0].String() != s.Endpoint.Addr() {
+			text += " (" + s.Endpoint.Addrs[0].String() + ")"
+		}
+		text += fmt.Sprintf(", session %d since %s", s.Generation, s.ReadySince.UTC().Format(time.RFC3339))
+	}
+	if s.Err != nil {
+		text += ": " + s.Err.Error()
+	}
+	return text
 }
 
 // Status returns a snapshot.

@@ -217,8 +217,21 @@ func TestFailedAttemptsBackOffAndNameEveryServer(t *testing.T) {
 	})
 }
 
-// A server that accepts and drops at once would otherwise be dialled in a tight loop.
-func TestASessionThatEndsAtOnceCountsAsAFailedAttempt(t *testing.T) {
+func TestASessionThatIsLostAtOnceIsReplacedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newMemoryCluster(t, "a", "b")
+		conn, events := c.connect(t, "chronicle://a,b?loadBalancer=round-robin")
+		events.await(t, evenkeel.EventConnected, 1)
+		c.servers[conn.Server().Addr()].cutOff()
+		lost, again := events.await(t, evenkeel.EventLost, 1), events.await(t, evenkeel.EventConnected, 2)
+		if d := again.Time.Sub(lost.Time); d > 250*time.Millisecond {
+			t.Errorf("connected again after %v, want at most the jitter of 250ms", d)
+		}
+	})
+}
+
+// A server that accepts and drops at once, time and again, would otherwise be dialled in a tight loop.
+func TestTheSecondSessionInARowThatEndsAtOnceCountsAsAFailedAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newMemoryCluster(t, "a")
 		flap := func(n int, id string) (string, error) {

@@ -14,8 +14,8 @@ const (
 	StateConnecting State = iota
 	// StateReady: a session is up. Calls go to its server.
 	StateReady
-	// StateTransientFailure: the last attempt failed; the next one waits for its turn or is running. Calls that do not
-	// wait for ready fail with the cause.
+	// StateTransientFailure: the last attempt failed, or two sessions in a row were lost within 2 s; the next attempt
+	// waits for its turn or is running. Calls that do not wait for ready fail with the cause.
 	StateTransientFailure
 	// StateShutdown: the Conn was closed. It stays so.
 	StateShutdown
@@ -47,7 +47,7 @@ const (
 	attemptSucceeded outcome = iota
 	attemptFailed
 	sessionLost
-	sessionFlapped // lost before it had been up for minUptime
+	sessionFlapped // lost before it had been up for minUptime, as the one before it was
 	sessionLeaving // still serves, but is to be moved to another server
 	sessionKept    // was to be moved, and stays where it is
 	waitEnded

@@ -5,6 +5,8 @@ package evenkeel
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,6 +36,14 @@ func unavailable(text string, cause error) error {
 	return &callError{code: codes.Unavailable, text: text, cause: cause}
 }
 
+// noSession is the error of a call that may not wait for the next attempt. A failed attempt says itself what it is.
+func noSession(cause error) error {
+	if attempt, ok := errors.AsType[*AttemptError](cause); ok {
+		return &callError{code: codes.Unavailable, text: attempt.Error(), cause: cause}
+	}
+	return unavailable("evenkeel: no session", cause)
+}
+
 // closedError is the error of a call on a closed Conn.
 func closedError() error {
 	return &callError{code: codes.Canceled, text: ErrClosed.Error(), cause: ErrClosed}
@@ -47,7 +57,7 @@ func contextError(ctx context.Context, why error) error {
 	}
 	text := ctx.Err().Error() + " while waiting for a session"
 	if why != nil {
-		text += ": " + why.Error()
+		text += ": " + strings.TrimPrefix(why.Error(), "evenkeel: ")
 	}
 	return &callError{code: code, text: text, cause: ctx.Err()}
 }

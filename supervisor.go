@@ -25,6 +25,7 @@ type supervisor struct {
 	attempter attempter
 
 	ladder ladder
+	flaps  int // sessions in a row that did not live for minUptime
 
 	gen     *generation // the session that is up, or is being left
 	number  uint64      // of the last session
@@ -49,6 +50,8 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 	s.attempter = attempter{
 		resolver:    discover.LastGood(resolver),
 		strategy:    strategy,
+		resolving:   newToken(),
+		selecting:   newToken(),
 		penalties:   balance.NewPenalties(),
 		tls:         cfg.tlsConfig(cs),
 		dialOptions: cfg.dialOptions,
@@ -105,14 +108,13 @@ func (s *supervisor) show(state State) {
 }
 
 // letGo closes a session that is no longer the current one: at once when its server is lost, else when its calls have
-// ended, which somebody else waits for.
+// ended. The loop waits for neither.
 func (s *supervisor) letGo(old *generation) {
-	if !leaving(old.cause()) && !errors.Is(old.cause(), ErrReselected) {
-		old.close(ErrClosed)
-		return
-	}
+	cause := old.cause()
 	s.leftover.Go(func() {
-		old.drain(old.life, drainLimit)
+		if leaving(cause) || errors.Is(cause, ErrReselected) {
+			old.drain(old.life, drainLimit)
+		}
 		old.close(ErrClosed)
 	})
 }
@@ -134,7 +136,7 @@ func (s *supervisor) attempted(ctx context.Context, gen *generation, err error) 
 	}
 	s.answerMoves(err)
 	if err != nil {
-		s.failure = err
+		s.failure, s.lost = err, "" // the next attempt leaves nobody out
 		return attemptFailed
 	}
 	s.number++
@@ -169,7 +171,12 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	if uptime >= steadyUptime {
 		s.attempter.penalties.Clear(s.lost)
 	}
-	if leaving(cause) && uptime >= minUptime {
+	if uptime >= minUptime {
+		s.flaps = 0
+	} else {
+		s.flaps++
+	}
+	if leaving(cause) && s.flaps < 2 {
 		s.emit(Event{Kind: EventLeaving, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
 		return sessionLeaving
 	}
@@ -177,11 +184,11 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 		s.attempter.penalties.Fail(s.lost, now)
 	}
 	s.emit(Event{Kind: EventLost, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
-	if uptime < minUptime {
-		s.failure = cause
-		return sessionFlapped
+	if s.flaps < 2 {
+		return sessionLost
 	}
-	return sessionLost
+	s.failure = cause
+	return sessionFlapped
 }
 
 // move makes the next generation while the session that is to be left still serves. Nobody waits for jitter: the

@@ -24,6 +24,9 @@ import (
 const (
 	pingInterval = 60 * time.Second
 	pingTimeout  = 30 * time.Second
+
+	// leaveLimit is how long a server may take to take in that the client leaves.
+	leaveLimit = 20 * time.Millisecond
 )
 
 // errNoHTTP2 is what a server gets that completes the handshake and then says nothing a gRPC client understands.
@@ -34,7 +37,8 @@ var errNoHTTP2 = errors.New("the server does not answer in HTTP/2")
 type transport struct {
 	conn *grpc.ClientConn
 
-	raw       atomic.Pointer[net.Conn] // handed to grpc-go once
+	tcp       net.Conn                 // the connection below all
+	raw       atomic.Pointer[net.Conn] // tcp until it is handed to grpc-go, once
 	handshake chan error               // the result of the one handshake
 	broken    atomic.Pointer[error]    // the first error of the connection
 }
@@ -44,7 +48,7 @@ type transport struct {
 func newTransport(
 	ctx context.Context, raw net.Conn, endpoint discover.Endpoint, config *tls.Config, opts []grpc.DialOption,
 ) (*transport, error) {
-	t := &transport{handshake: make(chan error, 1)}
+	t := &transport{tcp: raw, handshake: make(chan error, 1)}
 	t.raw.Store(&raw)
 	creds := insecure.NewCredentials()
 	if config != nil {
@@ -55,14 +59,15 @@ func newTransport(
 			TransportCredentials: creds, transport: t, serverName: serverName(endpoint.Host),
 		}),
 		grpc.WithContextDialer(t.dial),
-		grpc.WithAuthority(endpoint.Addr()),
+		grpc.WithAuthority(authority(endpoint)),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultServiceConfig(policyConfig),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true,
 		}))
-	conn, err := grpc.NewClient("passthrough:///"+endpoint.Addr(), opts...)
+	// The name in the target is for nobody: the dialer has the connection already. A zone could not stand in it.
+	conn, err := grpc.NewClient("passthrough:///session", opts...)
 	if err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
@@ -79,6 +84,12 @@ func newTransport(
 func serverName(host string) string {
 	name, _, _ := strings.Cut(host, "%")
 	return name
+}
+
+// authority is what calls name as their server. A zone is not part of it (RFC 6874, section 1).
+func authority(endpoint discover.Endpoint) string {
+	endpoint.Host = serverName(endpoint.Host)
+	return endpoint.Addr()
 }
 
 // dial hands the one connection to grpc-go, which asks once (see policy).
@@ -145,13 +156,13 @@ func (t *transport) failure() error {
 	return nil
 }
 
+// close takes leave of the server, which is given a moment for it: grpc-go waits for up to 5 s for one that takes nothing
+// in. Nobody can act on an error here.
 func (t *transport) close() {
-	// Close has no error but "closed already".
+	cut := time.AfterFunc(leaveLimit, func() { _ = t.tcp.Close() })
 	_ = t.conn.Close()
-	if raw := t.raw.Swap(nil); raw != nil {
-		// grpc-go never asked for it; nobody can act on the error.
-		_ = (*raw).Close()
-	}
+	cut.Stop()
+	_ = t.tcp.Close() // for the case that grpc-go never asked for it
 }
 
 // observedCreds reports the result of the handshake, which grpc-go keeps as text only, and the errors of the

@@ -137,7 +137,9 @@ func (lc *leastConnections) Select(ctx context.Context, candidates []discover.En
 	if addr := observations[winner].Count.Addr; addr.IsValid() {
 		selection.Endpoint.Addrs = []netip.AddrPort{addr}
 	}
-	selection.Reservation, selection.ReserveErr = lc.reserve(ctx, selection.Endpoint)
+	if ReservationWanted(ctx) {
+		selection.Reservation, selection.ReserveErr = lc.reserve(ctx, selection.Endpoint)
+	}
 	return selection, nil
 }
 

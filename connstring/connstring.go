@@ -131,7 +131,9 @@ func (c *ConnString) contradiction() *ParseError {
 	case c.hasCredentials() && !c.APIKey.IsZero():
 		return conflict("apiKey together with user and password", "keep one of them").of(optionAPIKey)
 	case c.SRVNameServer != "" && !c.SRV:
-		return misplaced().of(optionNameServer)
+		return misplaced("name server without chronicle+srv", "begin with chronicle+srv:// or leave it out").of(optionNameServer)
+	case c.CertificatePath == "" && !c.CertificatePassword.IsZero():
+		return misplaced("password of no certificate", "give certificatePath too or leave it out").of(optionCertificatePassword)
 	}
 	return nil
 }

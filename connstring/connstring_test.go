@@ -286,7 +286,7 @@ func TestEqualSeesEveryField(t *testing.T) {
 		"chronicle+srv://a?srvNameServer=n",
 		"chronicle+srv://a?srvNameServer=n:54",
 		"chronicle://a?certificatePath=c",
-		"chronicle://a?certificatePassword=c",
+		"chronicle://a?certificatePath=p&certificatePassword=c",
 		"chronicle://a?skipCompatibilityCheck=true",
 	}
 	for i, left := range inputs {

@@ -56,7 +56,7 @@ const (
 	CodeOptionRepeated Code = "option-repeated"
 	// CodeOptionValue says that the value of an option is not one it can have.
 	CodeOptionValue Code = "option-value"
-	// CodeOptionMisplaced says that an option needs chronicle+srv.
+	// CodeOptionMisplaced says that an option needs chronicle+srv or another option.
 	CodeOptionMisplaced Code = "option-misplaced"
 	// CodeOptionControl says that an option holds a raw control byte.
 	CodeOptionControl Code = "option-control"

@@ -61,7 +61,7 @@ func FuzzSecrets(f *testing.F) {
 	places := []struct{ head, tail string }{
 		{"chronicle://app:", "@node1"},
 		{"chronicle://node1/?apiKey=", ""},
-		{"chronicle+srv://name/?certificatePassword=", "&skipTlsValidation=true"},
+		{"chronicle+srv://name/?certificatePath=p&certificatePassword=", "&skipTlsValidation=true"},
 		{"chronicle://node1/?colour=", ""},
 		{"chronicle://node1/?", "=x"},
 		{"chronicle://", "@node1"},

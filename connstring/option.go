@@ -164,8 +164,8 @@ func conflict(reason, hint string) *ParseError {
 	return fault(CodeAuthConflict, PartOption, reason, hint)
 }
 
-func misplaced() *ParseError {
-	return fault(CodeOptionMisplaced, PartOption, "name server without chronicle+srv", "begin with chronicle+srv:// or leave it out")
+func misplaced(reason, hint string) *ParseError {
+	return fault(CodeOptionMisplaced, PartOption, reason, hint)
 }
 
 // either returns yes or no.

@@ -68,6 +68,7 @@ func anyParts() *rapid.Generator[connstring.ConnString] {
 			c.Password = secret.Draw(t, "password")
 		}
 		if rapid.Bool().Draw(t, "certificatePassword") {
+			c.CertificatePath = "client.p12"
 			c.CertificatePassword = secret.Draw(t, "password of the certificate")
 		}
 		return c

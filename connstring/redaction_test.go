@@ -85,7 +85,7 @@ func TestSecretsAreHiddenInEveryRendering(t *testing.T) {
 		"password":                 "chronicle://app:" + marker + "@node1",
 		"apiKey":                   "chronicle://node1/?apiKey=" + marker,
 		"certificatePassword":      "chronicle://node1/?certificatePath=c.pem&certificatePassword=" + marker,
-		"password and certificate": "chronicle://app:" + marker + "@node1/?certificatePassword=" + marker,
+		"password and certificate": "chronicle://app:" + marker + "@node1/?certificatePath=c.pem&certificatePassword=" + marker,
 		"an escaped one":           "chronicle://app:%51" + marker[1:] + "@node1",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,8 +51,13 @@ func (e Endpoint) LookupName() string {
 	return e.Host + "."
 }
 
-// String returns the same as Addr.
-func (e Endpoint) String() string { return e.Addr() }
+// String returns the same as Addr, or "none" for the zero value.
+func (e Endpoint) String() string {
+	if e.Host == "" && e.Port == 0 {
+		return "none"
+	}
+	return e.Addr()
+}
 
 // Resolver finds the endpoints of a target.
 //

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 
 // Command embed shows how a program that has a gRPC server and an HTTP mux of its own lets clients count and connect:
-// the three lines around registry. Here both share one plaintext port, as net/http does it, and the address is printed.
+// the lines with registry. Here both share one plaintext port, as net/http does it, and the address is printed.
 package main
 
 import (
@@ -22,7 +22,8 @@ func main() {
 
 	registry := server.NewRegistry(server.RegistryConfig{Name: "embedded"})
 	registry.Register(grpcServer)
-	mux.Handle("/", registry.Handler())
+	mux.Handle("/connections/", registry.Handler())
+	mux.Handle("/health", registry.Handler())
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
