@@ -25,13 +25,17 @@ type Config struct {
 	Addr netip.Addr
 	// Plaintext has the servers serve without TLS.
 	Plaintext bool
+	// Relays puts a relay in front of each server, by whose address clients know it (see Server.Relay).
+	Relays bool
 	// Registry holds the settings of each server's registry; an empty Name means the server's name in DNS.
 	Registry server.RegistryConfig
-	// Services registers further gRPC services. It is called once for each start of a server.
+	// Services registers further gRPC services. It is called once for each start of a server, and once more for each
+	// Fault.GoAwayAfter that clients meet.
 	Services func(*grpc.Server)
 	// Handler answers what the servers' own HTTP paths do not; nil means 404.
 	Handler http.Handler
-	// GRPCOptions are added to those of each server.
+	// GRPCOptions are added to those of each server, such as grpc.MaxConcurrentStreams(100) for the limit that stock
+	// servers have on each connection.
 	GRPCOptions []grpc.ServerOption
 	// Logger gets what the servers log; nil means silence.
 	Logger *slog.Logger
