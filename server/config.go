@@ -39,6 +39,10 @@ type Config struct {
 	// Logger gets what an operator should know; nil means silence.
 	Logger *slog.Logger
 
+	// DrainLimit is how long Drain waits for clients to leave, from its beginning. Default 30 s. It should be longer than
+	// the registry's DrainPeriod: the clients that were not told by then are told all at once.
+	DrainLimit time.Duration
+
 	// MaxConcurrentStreams bounds the open calls on one connection. Default 1000.
 	MaxConcurrentStreams uint32
 	// HandshakeTimeout is how long a peer may take for its TLS handshake, and again to say which protocol it speaks.
@@ -62,6 +66,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.DrainLimit = positiveOr(c.DrainLimit, 30*time.Second)
 	c.MaxConcurrentStreams = positiveOr(c.MaxConcurrentStreams, 1000)
 	c.HandshakeTimeout = positiveOr(c.HandshakeTimeout, 10*time.Second)
 	c.MaxHandshakes = positiveOr(c.MaxHandshakes, 4096)

@@ -5,6 +5,7 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 )
 
@@ -20,6 +21,8 @@ type conn struct {
 	owner *conns
 	once  sync.Once
 	err   error
+
+	session bool // it has carried one; guarded by the list's lock
 }
 
 // Close closes the connection and takes it off the list.
@@ -31,11 +34,26 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// conns are the open connections of a server. The zero value is ready. It is safe for concurrent use.
+// conns are the open connections of a server. It is safe for concurrent use.
 type conns struct {
+	work *activity // counts those that have carried a session
+
 	mu     sync.Mutex
 	open   map[*conn]struct{}
+	byEnds map[ends]*conn // those over TCP
 	closed bool
+}
+
+// ends are the two addresses of a TCP connection. They tell a connection from all others that are open, and are all that
+// a gRPC call says about its connection.
+type ends struct {
+	remote, local netip.AddrPort
+}
+
+// endsOf returns false for a connection without IP addresses.
+func endsOf(remote, local net.Addr) (ends, bool) {
+	e := ends{remote: addrPortOf(remote), local: addrPortOf(local)}
+	return e, e.remote.IsValid() && e.local.IsValid()
 }
 
 // add lists a connection just accepted; false means that the server is closed and the connection not wanted.
@@ -47,16 +65,44 @@ func (cs *conns) add(accepted net.Conn) (*conn, bool) {
 		return nil, false
 	}
 	if cs.open == nil {
-		cs.open = make(map[*conn]struct{})
+		cs.open, cs.byEnds = make(map[*conn]struct{}), make(map[ends]*conn)
 	}
 	cs.open[c] = struct{}{}
+	if e, ok := endsOf(c.RemoteAddr(), c.LocalAddr()); ok {
+		cs.byEnds[e] = c
+	}
 	return c, true
+}
+
+// noteSession counts the connection between two addresses as one that has carried a session, from now until it is
+// closed. It does nothing for a connection that is unknown or counted already.
+func (cs *conns) noteSession(remote, local net.Addr) {
+	e, ok := endsOf(remote, local)
+	if !ok {
+		return
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.byEnds[e]; c != nil && !c.session {
+		c.session = true
+		cs.work.enter()
+	}
 }
 
 func (cs *conns) remove(c *conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	if _, listed := cs.open[c]; !listed {
+		return
+	}
 	delete(cs.open, c)
+	// The system may have given the addresses to a newer connection, when this one was cut by the peer.
+	if e, ok := endsOf(c.RemoteAddr(), c.LocalAddr()); ok && cs.byEnds[e] == c {
+		delete(cs.byEnds, e)
+	}
+	if c.session {
+		cs.work.leave()
+	}
 }
 
 // closeAll closes every connection and lets none in any more.

@@ -75,19 +75,34 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 }
 
 func (r *Registry) serveCount(w http.ResponseWriter, req *http.Request) {
+	if p := r.phase(); p != phaseServing {
+		refusePhase(w, req, p)
+		return
+	}
 	w.Header()["Content-Type"] = jsonType
 	var digits [20]byte
 	write(w, req, strconv.AppendInt(digits[:0], int64(r.Count()), 10))
 }
 
 func (r *Registry) serveHealth(w http.ResponseWriter, req *http.Request) {
-	w.Header()["Content-Type"] = textType
-	if r.isClosed() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		write(w, req, []byte("Unhealthy"))
+	p := r.phase()
+	if p != phaseServing {
+		refusePhase(w, req, p)
 		return
 	}
-	write(w, req, []byte("Healthy"))
+	w.Header()["Content-Type"] = textType
+	write(w, req, []byte(p.String()))
+}
+
+// refusePhase answers 503, which every client takes for a server that is not to be picked.
+func refusePhase(w http.ResponseWriter, req *http.Request, p phase) {
+	w.Header()["Content-Type"] = textType
+	text := []byte(p.String())
+	if req.Method == http.MethodHead {
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	write(w, req, text)
 }
 
 func (r *Registry) serveReserve(w http.ResponseWriter, req *http.Request) {
@@ -102,8 +117,8 @@ func (r *Registry) serveReserve(w http.ResponseWriter, req *http.Request) {
 		seconds := max(math.Ceil(wait.Seconds()), 1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
 		http.Error(w, "too many reservations", http.StatusTooManyRequests)
-	case refusedClosed:
-		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+	case notServing:
+		refusePhase(w, req, r.phase())
 	case reserved:
 		w.WriteHeader(http.StatusOK)
 	}
@@ -131,10 +146,4 @@ func dropBody(w http.ResponseWriter, req *http.Request) {
 	if (n > maxIgnoredBody || err != io.EOF) && req.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-}
-
-func (r *Registry) isClosed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closed
 }

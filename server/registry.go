@@ -34,7 +34,9 @@ type Registry struct {
 	connected    int
 	reservations *reservations
 	limiter      *limiter
-	closed       bool
+	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
+	// empty is closed when the registry drains and no client is left.
+	empty chan struct{}
 
 	// What Count reads without mu: written under mu after each change. total holds until nextExpiry.
 	total      atomic.Int64
@@ -51,6 +53,7 @@ func NewRegistry(config RegistryConfig) *Registry {
 		clients:      newClients(),
 		reservations: newReservations(config.ReservationTTL, config.MaxReservations, config.MaxReservationsPerAddress),
 		limiter:      newLimiter(config.ReservationRate, config.ReservationBurst),
+		empty:        make(chan struct{}),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
 	return r
@@ -76,17 +79,17 @@ func (r *Registry) Count() int {
 // health service answers NOT_SERVING. It does not wait for the streams: whoever serves them does. Closing twice does
 // nothing.
 //
-// An orderly end, in which clients are moved elsewhere over a few seconds, has its place in front of this.
+// Drain, called before, moves the clients elsewhere over a few seconds.
 func (r *Registry) Close() {
 	r.mu.Lock()
-	already := r.closed
-	r.closed = true
+	first := r.advanceLocked(phaseClosed)
+	r.noteEmptyLocked()
 	r.mu.Unlock()
-	if already {
+	if !first {
 		return
 	}
 	r.health.Shutdown()
-	// No client can be added now, since connect looks at closed under mu.
+	// No client can be added now, since connect looks at the phase under mu.
 	for _, c := range r.clients.all() {
 		c.end(contract.ReasonClosing)
 	}
@@ -111,15 +114,15 @@ type verdict int
 const (
 	reserved verdict = iota
 	tooMany
-	refusedClosed
+	notServing
 )
 
 // reserve makes a reservation for the source. When there are too many, wait says when it is worth asking again.
 func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return 0, refusedClosed
+	if r.phase() != phaseServing {
+		return 0, notServing
 	}
 	now := r.now()
 	if !r.limiter.allow(from, r.start.Add(now)) {
@@ -136,12 +139,12 @@ func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 
 // connect registers a client in place of the reservation that announced it, if its source has one. A live client with
 // the same id is replaced and told: two streams cannot share one entry, and the newer one is more likely to be alive.
-// It returns false when the registry is closed.
-func (r *Registry) connect(c *client, from source) bool {
+// It returns the reason for which no client is taken, or nothing when it was registered.
+func (r *Registry) connect(c *client, from source) (refused string) {
 	r.mu.Lock()
-	if r.closed {
+	if refused := r.phase().reason(); refused != "" {
 		r.mu.Unlock()
-		return false
+		return refused
 	}
 	now := r.now()
 	c.beat.seen(now)
@@ -160,7 +163,7 @@ func (r *Registry) connect(c *client, from source) bool {
 	if older != nil {
 		older.end(contract.ReasonReplaced)
 	}
-	return true
+	return ""
 }
 
 // disconnect removes a client whose stream ends. It removes nothing when the client was evicted or replaced before.
@@ -178,6 +181,7 @@ func (r *Registry) removeLocked(c *client) {
 		return
 	}
 	r.connected--
+	r.noteEmptyLocked()
 	r.reservations.expire(r.now())
 	r.publishLocked()
 }

@@ -18,6 +18,9 @@ type RegistryConfig struct {
 	// StaleAfter is how long a client may be silent before it is removed and told. Default 5 s.
 	StaleAfter time.Duration
 
+	// DrainPeriod is how long Drain takes to end the Connect streams, evenly spread. Default 5 s.
+	DrainPeriod time.Duration
+
 	// ReservationTTL is how long a reservation counts when its client does not come. Default 30 s.
 	ReservationTTL time.Duration
 	// MaxReservations bounds the live reservations in all. Default 1024.
@@ -34,6 +37,7 @@ type RegistryConfig struct {
 func (c RegistryConfig) withDefaults() RegistryConfig {
 	c.KeepAliveInterval = max(positiveOr(c.KeepAliveInterval, time.Second), time.Millisecond)
 	c.StaleAfter = positiveOr(c.StaleAfter, 5*time.Second)
+	c.DrainPeriod = positiveOr(c.DrainPeriod, 5*time.Second)
 	c.ReservationTTL = positiveOr(c.ReservationTTL, 30*time.Second)
 	c.MaxReservations = positiveOr(c.MaxReservations, 1024)
 	c.MaxReservationsPerAddress = positiveOr(c.MaxReservationsPerAddress, 256)

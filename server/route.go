@@ -19,6 +19,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	case countPath, reservePath, healthPath:
 		s.registry.serveHTTP(w, req)
 	default:
+		s.work.enter()
+		defer s.work.leave()
 		s.config.Handler.ServeHTTP(w, req)
 	}
 }

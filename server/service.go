@@ -53,8 +53,8 @@ func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream gr
 	}
 	ctx := stream.Context()
 	c := newClient(request, s.registry.addressSeenBy(ctx))
-	if !s.registry.connect(c, sourceOfCall(ctx)) {
-		return s.endStream(stream, contract.ReasonClosing)
+	if refused := s.registry.connect(c, sourceOfCall(ctx)); refused != "" {
+		return s.endStream(stream, refused)
 	}
 	defer s.registry.disconnect(c)
 	return s.sendKeepAlives(c, stream)

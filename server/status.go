@@ -36,6 +36,8 @@ func endStatus(reason string, staleAfter time.Duration) error {
 		text = fmt.Sprintf("connection evicted: no keep-alive for %s s", seconds)
 	case contract.ReasonReplaced:
 		text = "connection replaced: another one has the same connection id"
+	case contract.ReasonDraining:
+		text = "connection draining: move to another server"
 	case contract.ReasonClosing:
 		text = "connection closing: the server is stopping"
 	}
