@@ -16,6 +16,8 @@ const (
 	ReasonReplaced = "replaced"
 	// ReasonDraining: the server is about to stop and lets running calls end; the client is to move to another one.
 	ReasonDraining = "draining"
+	// ReasonStalled: the client has read nothing for too long. It is not likely to read this either.
+	ReasonStalled = "stalled"
 	// ReasonClosing: the server stops.
 	ReasonClosing = "closing"
 )

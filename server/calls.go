@@ -5,6 +5,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -52,7 +54,11 @@ func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 		s.noteSession(stream.Context())
 	}
 	if isOwn(info.FullMethod) {
-		return handler(service, stream)
+		err := handler(service, stream)
+		if _, ok := errors.AsType[*stallError](err); ok {
+			s.cut(stream.Context())
+		}
+		return err
 	}
 	s.work.enter()
 	defer s.work.leave()
@@ -67,5 +73,17 @@ func (s *Server) noteSession(ctx context.Context) {
 	}
 	if caller, ok := peer.FromContext(ctx); ok {
 		s.port.open.noteSession(caller.Addr, caller.LocalAddr)
+	}
+}
+
+// cut closes the connection of a call. gRPC keeps what a client does not read until then.
+func (s *Server) cut(ctx context.Context) {
+	caller, ok := peer.FromContext(ctx)
+	if !ok {
+		return
+	}
+	s.config.Logger.Info("closing the connection of a client that does not read", slog.Any("peer", caller.Addr))
+	if c := s.port.open.find(caller.Addr, caller.LocalAddr); c != nil {
+		_ = c.Close() // the client is being cut off; nobody is interested in its socket's troubles
 	}
 }

@@ -105,6 +105,17 @@ func (cs *conns) remove(c *conn) {
 	}
 }
 
+// find returns the connection between two addresses, or nil.
+func (cs *conns) find(remote, local net.Addr) *conn {
+	e, ok := endsOf(remote, local)
+	if !ok {
+		return nil
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.byEnds[e]
+}
+
 // closeAll closes every connection and lets none in any more.
 func (cs *conns) closeAll() {
 	cs.mu.Lock()

@@ -32,11 +32,16 @@ type Registry struct {
 	// mu guards what follows, and makes each change of clients and reservations one step for the count.
 	mu           sync.Mutex
 	connected    int
+	bare         int // connections that a ConnCounter counts
 	reservations *reservations
 	limiter      *limiter
 	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
 	// empty is closed when the registry drains and no client is left.
 	empty chan struct{}
+	// changed is closed when a client comes or goes; nil while nobody waits for that.
+	changed chan struct{}
+
+	observers atomic.Int64 // open streams of ObserveConnectedClients
 
 	// What Count reads without mu: written under mu after each change. total holds until nextExpiry.
 	total      atomic.Int64
@@ -105,7 +110,7 @@ func (r *Registry) publishLocked() {
 		next = int64(expiry)
 	}
 	r.nextExpiry.Store(next)
-	r.total.Store(int64(r.connected + r.reservations.len()))
+	r.total.Store(int64(r.connected + r.bare + r.reservations.len()))
 }
 
 // verdict is what became of a request to reserve.
@@ -158,6 +163,7 @@ func (r *Registry) connect(c *client, from source) (refused string) {
 	if older == nil {
 		r.connected++
 	}
+	r.noteChangeLocked()
 	r.publishLocked()
 	r.mu.Unlock()
 	if older != nil {
@@ -181,6 +187,7 @@ func (r *Registry) removeLocked(c *client) {
 		return
 	}
 	r.connected--
+	r.noteChangeLocked()
 	r.noteEmptyLocked()
 	r.reservations.expire(r.now())
 	r.publishLocked()

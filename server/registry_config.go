@@ -18,6 +18,13 @@ type RegistryConfig struct {
 	// StaleAfter is how long a client may be silent before it is removed and told. Default 5 s.
 	StaleAfter time.Duration
 
+	// SendTimeout is how long a client may leave no room for a message of the server's before its stream is ended, since it
+	// does not read. Default 20 s.
+	SendTimeout time.Duration
+	// ObserveInterval is the least time between two lists for an observer of the connected clients. Default 1 s.
+	ObserveInterval time.Duration
+	// MaxObservers bounds the observers of the connected clients. Default 64.
+	MaxObservers int
 	// DrainPeriod is how long Drain takes to end the Connect streams, evenly spread. Default 5 s.
 	DrainPeriod time.Duration
 
@@ -37,6 +44,9 @@ type RegistryConfig struct {
 func (c RegistryConfig) withDefaults() RegistryConfig {
 	c.KeepAliveInterval = max(positiveOr(c.KeepAliveInterval, time.Second), time.Millisecond)
 	c.StaleAfter = positiveOr(c.StaleAfter, 5*time.Second)
+	c.SendTimeout = positiveOr(c.SendTimeout, 20*time.Second)
+	c.ObserveInterval = positiveOr(c.ObserveInterval, time.Second)
+	c.MaxObservers = positiveOr(c.MaxObservers, 64)
 	c.DrainPeriod = positiveOr(c.DrainPeriod, 5*time.Second)
 	c.ReservationTTL = positiveOr(c.ReservationTTL, 30*time.Second)
 	c.MaxReservations = positiveOr(c.MaxReservations, 1024)

@@ -182,6 +182,7 @@ func (s *Server) begin(listener net.Listener) bool {
 		return true
 	}
 	s.started = true
+	RegisterReflection(s.grpc) // not before: the user may have one of their own
 	s.addr = listener.Addr()
 	s.halves.Go(func() { s.half("gRPC", s.grpc.Serve(s.port.native)) })
 	s.halves.Go(func() { s.half("HTTP", s.http.Serve(s.port.web)) })

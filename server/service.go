@@ -4,9 +4,7 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -60,20 +58,37 @@ func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream gr
 	return s.sendKeepAlives(c, stream)
 }
 
-// sendKeepAlives sends one at once and then one in each interval, until the client leaves or is ended.
-func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStreamingServer[clientspb.ConnectionKeepAlive]) error {
+// sendKeepAlives sends one at once and then one in each interval, until the client leaves, is ended, or does not read.
+func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStream) error {
 	ticker := time.NewTicker(s.registry.config.KeepAliveInterval)
 	defer ticker.Stop()
 	keepAlive := &clientspb.ConnectionKeepAlive{ConnectionId: c.id}
+	out, ended, leaves := newOutbox(stream, s.registry.config.SendTimeout), c.ended, stream.Context().Done()
+	out.begin(keepAlive)
 	for {
-		if err := stream.Send(keepAlive); err != nil {
-			return err // made by grpc-go, and a status already
-		}
 		select {
+		case err := <-out.sent:
+			out.finish()
+			if err != nil {
+				return err // made by grpc-go, and a status already
+			}
+			if ended == nil {
+				return s.endStream(stream, c.reason)
+			}
 		case <-ticker.C:
-		case <-c.ended:
-			return s.endStream(stream, c.reason)
-		case <-stream.Context().Done():
+			if out.stalled() {
+				return out.stall()
+			}
+			// A client that does not read is owed no more than one. One that was ended waits for that one only.
+			if !out.pending {
+				out.begin(keepAlive)
+			}
+		case <-ended:
+			if !out.pending {
+				return s.endStream(stream, c.reason)
+			}
+			ended = nil // the status follows the message that is on its way
+		case <-leaves:
 			return statusOfContext(stream.Context())
 		}
 	}
@@ -95,9 +110,7 @@ func (s *connectionService) ConnectionKeepAlive(_ context.Context, keepAlive *cl
 // GetConnectedClients lists the clients of this server, by connection id. The answers of peers have their place here.
 func (s *connectionService) GetConnectedClients(context.Context, *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
 	items := s.registry.connectedClients()
-	slices.SortFunc(items, func(a, b *clientspb.ConnectedClient) int {
-		return cmp.Compare(a.GetConnectionId(), b.GetConnectionId())
-	})
+	sortClients(items)
 	return &clientspb.IEnumerable_ConnectedClient{Items: items}, nil
 }
 

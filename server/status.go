@@ -32,8 +32,7 @@ func endStatus(reason string, staleAfter time.Duration) error {
 	text := "connection closed"
 	switch reason {
 	case contract.ReasonEvicted:
-		seconds := strconv.FormatFloat(staleAfter.Seconds(), 'g', -1, 64)
-		text = fmt.Sprintf("connection evicted: no keep-alive for %s s", seconds)
+		text = fmt.Sprintf("connection evicted: no keep-alive for %s s", secondsText(staleAfter))
 	case contract.ReasonReplaced:
 		text = "connection replaced: another one has the same connection id"
 	case contract.ReasonDraining:
@@ -48,3 +47,6 @@ func endStatus(reason string, staleAfter time.Duration) error {
 func statusOfContext(ctx context.Context) error {
 	return status.FromContextError(ctx.Err()).Err()
 }
+
+// secondsText renders a span as people write it, "5" or "1.5".
+func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) }
