@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -29,6 +30,9 @@ type Config struct {
 	Relays bool
 	// Registry holds the settings of each server's registry; an empty Name means the server's name in DNS.
 	Registry server.RegistryConfig
+	// DrainLimit is how long Server.Drain waits for clients to leave; 0 means the server's default. How long it takes to
+	// tell them is a setting of the registry.
+	DrainLimit time.Duration
 	// Services registers further gRPC services. It is called once for each start of a server, and once more for each
 	// Fault.GoAwayAfter that clients meet.
 	Services func(*grpc.Server)

@@ -135,6 +135,10 @@ func (s *Server) SetSRV(priority, weight uint16) {
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.killLocked()
+}
+
+func (s *Server) killLocked() error {
 	run := s.run
 	if run == nil {
 		return nil
@@ -150,6 +154,25 @@ func (s *Server) Kill() error {
 		return err
 	}
 	return nil
+}
+
+// Drain ends the server in an orderly way, as SIGTERM does to its process: its clients are told to move, and it serves
+// until they have left. It returns when the server is down, with the error of server.Server's Drain. A server that is
+// down has nothing to drain.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
+	if run == nil {
+		return nil
+	}
+	err := run.server.Drain(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == run { // nobody has killed it meanwhile
+		err = errors.Join(err, s.killLocked())
+	}
+	return err
 }
 
 // Restart starts the server again on the port that it had, killing it before where it runs. The error says what has the
@@ -209,6 +232,7 @@ func (s *Server) make() (*serverRun, error) {
 		Handler:     config.Handler,
 		GRPCOptions: s.faults.options(config),
 		Logger:      config.Logger,
+		DrainLimit:  config.DrainLimit,
 	}
 	if !config.Plaintext {
 		certificate, err := s.cluster.ca.Issue(s.name, "localhost", "127.0.0.1", "::1", config.Addr.String())
