@@ -4,9 +4,12 @@
 package server
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // conn is an accepted connection. The server keeps a list of them, so that it can close all of them at once whatever
@@ -23,6 +26,60 @@ type conn struct {
 	err   error
 
 	session bool // it has carried one; guarded by the list's lock
+	// armed is when the deadline of writes was set last, as a time.Duration since epoch: 0 when it has to be set, far in the
+	// future when it is not to be touched.
+	armed atomic.Int64
+}
+
+// A peer that takes nothing in for writeTimeout, at least writeChunk bytes of it, is cut off: whoever writes to it would
+// wait for ever. The deadline is set anew when a quarter of it is over, not for each write.
+const (
+	writeTimeout = 20 * time.Second
+	writeChunk   = 64 << 10
+)
+
+// Write writes with a deadline that bounds the standstill, not the whole: a long answer may take its time.
+func (c *conn) Write(p []byte) (int, error) {
+	written := 0
+	for {
+		if err := c.arm(); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(p[written:min(len(p), written+writeChunk)])
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+func (c *conn) arm() error {
+	now := time.Since(c.owner.epoch)
+	if last := time.Duration(c.armed.Load()); last > 0 && now-last < writeTimeout/4 {
+		return nil
+	}
+	c.armed.Store(int64(now))
+	return c.Conn.SetWriteDeadline(c.owner.epoch.Add(now + writeTimeout))
+}
+
+// SetWriteDeadline sets a deadline of the owner's, which holds instead of the connection's own until it is taken back.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.setByOwner(t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline does the same for reads and writes.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.setByOwner(t)
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *conn) setByOwner(t time.Time) {
+	if t.IsZero() {
+		c.armed.Store(0)
+		return
+	}
+	c.armed.Store(math.MaxInt64)
 }
 
 // Close closes the connection and takes it off the list.
@@ -36,7 +93,9 @@ func (c *conn) Close() error {
 
 // conns are the open connections of a server. It is safe for concurrent use.
 type conns struct {
-	work *activity // counts those that have carried a session
+	work   *activity  // counts those that have carried a session
+	places *admission // bounds them
+	epoch  time.Time  // any time in the past
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}
@@ -56,12 +115,13 @@ func endsOf(remote, local net.Addr) (ends, bool) {
 	return e, e.remote.IsValid() && e.local.IsValid()
 }
 
-// add lists a connection just accepted; false means that the server is closed and the connection not wanted.
+// add lists a connection just accepted; false means that the server is closed or has too many, and the connection is not
+// wanted.
 func (cs *conns) add(accepted net.Conn) (*conn, bool) {
 	c := &conn{Conn: accepted, from: sourceOfAddr(accepted.RemoteAddr()), owner: cs}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if cs.closed {
+	if cs.closed || !cs.places.enter(c.from) {
 		return nil, false
 	}
 	if cs.open == nil {
@@ -100,6 +160,7 @@ func (cs *conns) remove(c *conn) {
 	if e, ok := endsOf(c.RemoteAddr(), c.LocalAddr()); ok && cs.byEnds[e] == c {
 		delete(cs.byEnds, e)
 	}
+	cs.places.leave(c.from)
 	if c.session {
 		cs.work.leave()
 	}

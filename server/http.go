@@ -25,6 +25,9 @@ const (
 	ignoredBodyWithin = 2 * time.Second
 )
 
+// answerWithin is how long the client of an HTTP/2 stream may take to make room for an answer of a few bytes.
+const answerWithin = 10 * time.Second
+
 // Header values that never change, shared so that an answer does not allocate them. Their capacity is 1: whoever appends
 // to one gets a copy.
 var (
@@ -44,6 +47,11 @@ func (r *Registry) Handler() http.Handler {
 
 func (r *Registry) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header()["Cache-Control"] = noStore
+	if req.ProtoMajor == 2 {
+		// On HTTP/2 a client may leave no room even for a short answer. As in dropBody a writer without deadlines is left alone.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+	}
+	hurryBody(w, req)
 	switch req.URL.Path {
 	case countPath:
 		if readOnly(w, req) {
@@ -134,14 +142,22 @@ func write(w http.ResponseWriter, req *http.Request, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// dropBody reads a short body and forgets it. Left to itself net/http would read up to 256 KiB of it to keep the
-// connection, and wait without end for a body that was announced and never comes.
-func dropBody(w http.ResponseWriter, req *http.Request) {
+// hurryBody bounds how long the body of a request is waited for from now on. Left to itself net/http would read up to
+// 256 KiB of what a handler has left over to keep the connection, and wait without end for what was announced and never
+// comes.
+func hurryBody(w http.ResponseWriter, req *http.Request) {
 	if req.ContentLength == 0 {
 		return
 	}
 	// Where the writer is somebody's wrapper that has no deadline, the server's own read timeout is what is left.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(ignoredBodyWithin))
+}
+
+// dropBody reads a short body and forgets it. A longer one is not worth the connection.
+func dropBody(w http.ResponseWriter, req *http.Request) {
+	if req.ContentLength == 0 {
+		return
+	}
 	n, err := io.CopyN(io.Discard, req.Body, maxIgnoredBody+1)
 	if (n > maxIgnoredBody || err != io.EOF) && req.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")

@@ -32,7 +32,8 @@ type Registry struct {
 	// mu guards what follows, and makes each change of clients and reservations one step for the count.
 	mu           sync.Mutex
 	connected    int
-	bare         int // connections that a ConnCounter counts
+	bare         int        // connections that a ConnCounter counts
+	places       *admission // of clients
 	reservations *reservations
 	limiter      *limiter
 	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
@@ -58,6 +59,7 @@ func NewRegistry(config RegistryConfig) *Registry {
 		clients:      newClients(),
 		reservations: newReservations(config.ReservationTTL, config.MaxReservations, config.MaxReservationsPerAddress),
 		limiter:      newLimiter(config.ReservationRate, config.ReservationBurst),
+		places:       newAdmission(config.MaxClients, config.MaxClientsPerAddress),
 		empty:        make(chan struct{}),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
@@ -147,10 +149,15 @@ func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 // It returns the reason for which no client is taken, or nothing when it was registered.
 func (r *Registry) connect(c *client, from source) (refused string) {
 	r.mu.Lock()
-	if refused := r.phase().reason(); refused != "" {
+	refused = r.phase().reason()
+	if refused == "" && !r.places.enter(from) {
+		refused = contract.ReasonFull
+	}
+	if refused != "" {
 		r.mu.Unlock()
 		return refused
 	}
+	c.from = from
 	now := r.now()
 	c.beat.seen(now)
 	if !c.request.GetIsRunningWithDebugger() {
@@ -162,6 +169,8 @@ func (r *Registry) connect(c *client, from source) (refused string) {
 	older := r.clients.put(c)
 	if older == nil {
 		r.connected++
+	} else {
+		r.places.leave(older.from)
 	}
 	r.noteChangeLocked()
 	r.publishLocked()
@@ -187,6 +196,7 @@ func (r *Registry) removeLocked(c *client) {
 		return
 	}
 	r.connected--
+	r.places.leave(c.from)
 	r.noteChangeLocked()
 	r.noteEmptyLocked()
 	r.reservations.expire(r.now())

@@ -28,6 +28,11 @@ type RegistryConfig struct {
 	// DrainPeriod is how long Drain takes to end the Connect streams, evenly spread. Default 5 s.
 	DrainPeriod time.Duration
 
+	// MaxClients bounds the connected clients; beyond it a Connect is refused with RESOURCE_EXHAUSTED. Default 65536.
+	MaxClients int
+	// MaxClientsPerAddress is the same for one peer address. Default 16384: many clients may be behind one address.
+	MaxClientsPerAddress int
+
 	// ReservationTTL is how long a reservation counts when its client does not come. Default 30 s.
 	ReservationTTL time.Duration
 	// MaxReservations bounds the live reservations in all. Default 1024.
@@ -48,6 +53,8 @@ func (c RegistryConfig) withDefaults() RegistryConfig {
 	c.ObserveInterval = positiveOr(c.ObserveInterval, time.Second)
 	c.MaxObservers = positiveOr(c.MaxObservers, 64)
 	c.DrainPeriod = positiveOr(c.DrainPeriod, 5*time.Second)
+	c.MaxClients = positiveOr(c.MaxClients, 65536)
+	c.MaxClientsPerAddress = positiveOr(c.MaxClientsPerAddress, 16384)
 	c.ReservationTTL = positiveOr(c.ReservationTTL, 30*time.Second)
 	c.MaxReservations = positiveOr(c.MaxReservations, 1024)
 	c.MaxReservationsPerAddress = positiveOr(c.MaxReservationsPerAddress, 256)

@@ -49,7 +49,9 @@ type Server struct {
 	http        *http.Server
 	port        *port
 	handlers    inFlight
-	work        *activity // what a drain waits for
+	work        *activity  // what a drain waits for
+	probes      *admission // bounds the requests to the registry's paths
+	requests    *admission // bounds those to the user's handler
 
 	// mu guards what follows.
 	mu        sync.Mutex
@@ -77,8 +79,12 @@ func New(config Config) (*Server, error) {
 		s.registry, s.ownRegistry = NewRegistry(RegistryConfig{}), true
 	}
 	s.port = &port{
-		timeout:   config.HandshakeTimeout,
-		open:      conns{work: s.work},
+		timeout: config.HandshakeTimeout,
+		open: conns{
+			work:   s.work,
+			places: newAdmission(config.MaxConnections, config.MaxConnectionsPerAddress),
+			epoch:  time.Now().Add(-time.Second),
+		},
 		admission: newAdmission(config.MaxHandshakes, config.MaxHandshakesPerAddress),
 		native:    newHandoff(),
 		web:       newHandoff(),
@@ -92,6 +98,8 @@ func New(config Config) (*Server, error) {
 		}
 		s.port.tls = routingConfig(base)
 	}
+	s.probes = newAdmission(config.MaxRequests, config.MaxRequestsPerAddress)
+	s.requests = newAdmission(config.MaxRequests, config.MaxRequestsPerAddress)
 	s.grpc = s.newGRPC()
 	s.registry.Register(s.grpc)
 	s.http = s.newHTTP()
@@ -134,6 +142,7 @@ func (s *Server) newHTTP() *http.Server {
 			MaxConcurrentStreams: int(s.config.MaxConcurrentStreams),
 			SendPingTimeout:      pingInterval,
 			PingTimeout:          pingTimeout,
+			WriteByteTimeout:     writeTimeout,
 		},
 	}
 }

@@ -29,7 +29,7 @@ func checkConnectionID(id string) error {
 // endStatus is how a Connect stream ends when the server ends it. Stock clients look for the code, and some for the word
 // "connection" in the text, to know that they should connect again.
 func endStatus(reason string, staleAfter time.Duration) error {
-	text := "connection closed"
+	code, text := codes.Unavailable, "connection closed"
 	switch reason {
 	case contract.ReasonEvicted:
 		text = fmt.Sprintf("connection evicted: no keep-alive for %s s", secondsText(staleAfter))
@@ -37,10 +37,12 @@ func endStatus(reason string, staleAfter time.Duration) error {
 		text = "connection replaced: another one has the same connection id"
 	case contract.ReasonDraining:
 		text = "connection draining: move to another server"
+	case contract.ReasonFull:
+		code, text = codes.ResourceExhausted, "connection refused: the server has too many clients"
 	case contract.ReasonClosing:
 		text = "connection closing: the server is stopping"
 	}
-	return status.Error(codes.Unavailable, text)
+	return status.Error(code, text)
 }
 
 // statusOfContext is how a Connect stream ends when its client has gone.
