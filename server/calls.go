@@ -8,11 +8,13 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 
+	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
 )
@@ -50,13 +52,13 @@ func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if info.FullMethod == clientspb.ConnectionService_Connect_FullMethodName {
-		s.noteSession(stream.Context())
-	}
-	if isOwn(info.FullMethod) {
+	switch {
+	case info.FullMethod == clientspb.ConnectionService_Connect_FullMethodName:
+		return s.session(service, stream, handler)
+	case isOwn(info.FullMethod):
 		err := handler(service, stream)
-		if _, ok := errors.AsType[*stallError](err); ok {
-			s.cut(stream.Context())
+		if end, ok := errors.AsType[*endError](err); ok && end.reason == contract.ReasonStalled {
+			s.cut(s.connOf(stream.Context()))
 		}
 		return err
 	}
@@ -65,25 +67,48 @@ func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	return handler(service, stream)
 }
 
-// noteSession has a drain wait for the end of the connection that a session comes on: its client goes on using it for the
-// calls that run, and for new ones until it has another.
-func (s *Server) noteSession(ctx context.Context) {
-	if s.registry.phase() != phaseServing {
-		return // refused
+// session runs a Connect stream. A drain waits for the end of the connection that it came on: the client goes on using that
+// for the calls that run, and for new ones until it has another.
+//
+// gRPC frees what a client does not read with the connection only, so that is closed when the client has not read for too
+// long. One that was evicted has the same time to take its status, and to come back.
+func (s *Server) session(service any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
+	c := s.connOf(stream.Context())
+	if c == nil || s.registry.phase() != phaseServing {
+		return handler(service, stream)
 	}
-	if caller, ok := peer.FromContext(ctx); ok {
-		s.port.open.noteSession(caller.Addr, caller.LocalAddr)
+	s.port.open.beginSession(c)
+	err := handler(service, stream)
+	s.port.open.endSession(c)
+	end, ok := errors.AsType[*endError](err)
+	switch {
+	case !ok:
+	case end.reason == contract.ReasonStalled:
+		s.cut(c)
+	case end.reason == contract.ReasonEvicted:
+		time.AfterFunc(s.registry.config.SendTimeout, func() {
+			if !s.port.open.inSession(c) {
+				s.cut(c)
+			}
+		})
 	}
+	return err
 }
 
-// cut closes the connection of a call. gRPC keeps what a client does not read until then.
-func (s *Server) cut(ctx context.Context) {
+// connOf returns the connection of a call, or nil where it cannot be told.
+func (s *Server) connOf(ctx context.Context) *conn {
 	caller, ok := peer.FromContext(ctx)
 	if !ok {
+		return nil
+	}
+	return s.port.open.find(caller.Addr, caller.LocalAddr)
+}
+
+// cut closes the connection of a client that does not read or does not answer.
+func (s *Server) cut(c *conn) {
+	if c == nil {
 		return
 	}
-	s.config.Logger.Info("closing the connection of a client that does not read", slog.Any("peer", caller.Addr))
-	if c := s.port.open.find(caller.Addr, caller.LocalAddr); c != nil {
-		_ = c.Close() // the client is being cut off; nobody is interested in its socket's troubles
-	}
+	s.config.Logger.Debug("closing the connection of a client that does not read or answer", slog.Any("peer", c.RemoteAddr()))
+	_ = c.Close() // the client is being cut off; nobody is interested in its socket's troubles
 }

@@ -25,7 +25,9 @@ type conn struct {
 	once  sync.Once
 	err   error
 
-	session bool // it has carried one; guarded by the list's lock
+	// Guarded by the list's lock.
+	sessions   int  // Connect streams that are open on it
+	hadSession bool // there was one
 	// armed is when the deadline of writes was set last, as a time.Duration since epoch: 0 when it has to be set, far in the
 	// future when it is not to be touched.
 	armed atomic.Int64
@@ -134,19 +136,30 @@ func (cs *conns) add(accepted net.Conn) (*conn, bool) {
 	return c, true
 }
 
-// noteSession counts the connection between two addresses as one that has carried a session, from now until it is
-// closed. It does nothing for a connection that is unknown or counted already.
-func (cs *conns) noteSession(remote, local net.Addr) {
-	e, ok := endsOf(remote, local)
-	if !ok {
-		return
-	}
+// beginSession counts a Connect stream of a connection. From its first one to its end the connection is one that a drain
+// waits for.
+func (cs *conns) beginSession(c *conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if c := cs.byEnds[e]; c != nil && !c.session {
-		c.session = true
+	c.sessions++
+	if _, listed := cs.open[c]; listed && !c.hadSession {
+		c.hadSession = true
 		cs.work.enter()
 	}
+}
+
+// endSession undoes the counting of beginSession.
+func (cs *conns) endSession(c *conn) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.sessions--
+}
+
+// inSession reports whether the connection has a Connect stream.
+func (cs *conns) inSession(c *conn) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return c.sessions > 0
 }
 
 func (cs *conns) remove(c *conn) {
@@ -161,7 +174,7 @@ func (cs *conns) remove(c *conn) {
 		delete(cs.byEnds, e)
 	}
 	cs.places.leave(c.from)
-	if c.session {
+	if c.hadSession {
 		cs.work.leave()
 	}
 }

@@ -28,8 +28,12 @@ func (s *connectionService) ObserveConnectedClients(_ *emptypb.Empty, stream grp
 		return status.Error(codes.ResourceExhausted, "too many observers of connected clients")
 	}
 	defer r.observers.Add(-1)
-	o := &observer{registry: r, stream: stream, out: newOutbox(stream, r.config.SendTimeout), seed: maphash.MakeSeed()}
-	err := o.run(stream.Context())
+	ctx := stream.Context()
+	o := &observer{
+		registry: r, stream: stream, out: newOutbox(stream, r.config.SendTimeout),
+		cluster: r.peers != nil && !wantsLocal(ctx), seed: maphash.MakeSeed(),
+	}
+	err := o.run(ctx)
 	if err == nil {
 		return s.endStream(stream, r.phase().reason())
 	}
@@ -41,6 +45,7 @@ type observer struct {
 	registry *Registry
 	stream   grpc.ServerStream
 	out      *outbox
+	cluster  bool // it sees the clients of the peers, too
 
 	seed maphash.Seed
 	last uint64 // hash of the list that was sent last
@@ -49,36 +54,50 @@ type observer struct {
 
 // run sends lists until the client leaves or does not read, or, with nil, until the server has come to its end.
 func (o *observer) run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
-		// A change after this point is seen below, one before it is in the list.
+		// A change after this point ends the wait below, one before it is in the list.
 		changed := o.registry.nextChange()
 		if err := o.look(ctx); err != nil {
 			return err
 		}
-		timer.Reset(o.registry.config.ObserveInterval)
-		for _, next := range []<-chan struct{}{nil, changed} {
-			var due <-chan time.Time
-			if next == nil {
-				due = timer.C
-			}
-			select {
-			case <-due:
-			case <-next:
-			case <-o.registry.empty:
-				return nil
-			case <-ctx.Done():
-				return statusOfContext(ctx)
-			}
+		pause.Reset(o.registry.config.ObserveInterval)
+		if over, err := await(ctx, o.registry.empty, pause.C); over {
+			return err
+		}
+		// Peers do not tell of changes, they are asked in each interval.
+		if o.cluster {
+			continue
+		}
+		if over, err := await(ctx, o.registry.empty, changed); over {
+			return err
 		}
 	}
 }
 
-// look sends the list if it is another one than before.
+// await waits for an event. It reports true when the stream is to end instead: because the server has come to its end, or,
+// with a status, because the client has left.
+func await[T any](ctx context.Context, end <-chan struct{}, event <-chan T) (over bool, err error) {
+	select {
+	case <-event:
+		return false, nil
+	case <-end:
+		return true, nil
+	case <-ctx.Done():
+		return true, statusOfContext(ctx)
+	}
+}
+
+// look sends the list if it is another one than before. Which peers do not answer is told with the first one only, since
+// that is when there are headers.
 func (o *observer) look(ctx context.Context) error {
-	items := o.registry.connectedClients()
-	sortClients(items)
+	items, header := o.registry.view(ctx, o.registry.config.ObserveInterval/2)
+	if !o.sent && header.Len() > 0 {
+		if err := o.stream.SetHeader(header); err != nil {
+			return err // made by grpc-go, and a status already
+		}
+	}
 	hash := hashClients(o.seed, items)
 	if o.sent && hash == o.last {
 		return nil

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -61,20 +62,10 @@ func (o *outbox) send(ctx context.Context, message any) error {
 	}
 }
 
-// stall is the error of a stream whose client does not read.
+// stall is the error of a stream whose client does not read. The client gets it late or never: it stands behind the
+// messages that it does not read.
 func (o *outbox) stall() error {
-	// The client gets neither, most likely: they stand behind the messages that it does not read.
 	o.stream.SetTrailer(metadata.Pairs(contract.ReasonTrailer, contract.ReasonStalled))
-	return &stallError{status.Newf(codes.Unavailable, "connection stalled: nothing was read for %s s", secondsText(o.patience))}
+	text := fmt.Sprintf("connection stalled: nothing was read for %s s", secondsText(o.patience))
+	return &endError{reason: contract.ReasonStalled, status: status.New(codes.Unavailable, text)}
 }
-
-// stallError ends a stream whose client does not read. What gRPC keeps for that client is freed with its connection only,
-// so a Server closes that, too.
-type stallError struct {
-	status *status.Status
-}
-
-func (e *stallError) Error() string { return e.status.Message() }
-
-// GRPCStatus is what gRPC makes of the error.
-func (e *stallError) GRPCStatus() *status.Status { return e.status }

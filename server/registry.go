@@ -4,6 +4,7 @@
 package server
 
 import (
+	"crypto/rand"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,9 @@ type Registry struct {
 	config RegistryConfig
 	start  time.Time // times inside are spans since then, on the monotonic clock
 	health *health.Server
+	peers  *peers // nil when there are none
+	// instance tells this server from all others, and from what it was before it was started anew.
+	instance string
 
 	// clients has locks of its own. Lock order: mu, then a shard. Keep-alives take a shard's lock only.
 	clients *clients
@@ -49,7 +53,8 @@ type Registry struct {
 	nextExpiry atomic.Int64
 }
 
-// NewRegistry returns an empty registry. It starts nothing; Close ends the streams of its clients.
+// NewRegistry returns an empty registry. It starts nothing; Close ends the streams of its clients and the connections to
+// its peers.
 func NewRegistry(config RegistryConfig) *Registry {
 	config = config.withDefaults()
 	r := &Registry{
@@ -63,6 +68,10 @@ func NewRegistry(config RegistryConfig) *Registry {
 		empty:        make(chan struct{}),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
+	r.instance = rand.Text()
+	if config.Peers.Resolver != nil {
+		r.peers = newPeers(config.Peers, r.instance, config.Logger)
+	}
 	return r
 }
 
@@ -96,6 +105,9 @@ func (r *Registry) Close() {
 		return
 	}
 	r.health.Shutdown()
+	if r.peers != nil {
+		r.peers.close()
+	}
 	// No client can be added now, since connect looks at the phase under mu.
 	for _, c := range r.clients.all() {
 		c.end(contract.ReasonClosing)

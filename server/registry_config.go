@@ -3,7 +3,10 @@
 
 package server
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // RegistryConfig says what a registry is called and what it allows. The zero value is a stock server's behaviour with our
 // bounds; zero and negative numbers mean their defaults, so no bound can be switched off by accident.
@@ -12,6 +15,12 @@ type RegistryConfig struct {
 	Name string
 	// Version and CommitSHA are what GetVersionInfo answers.
 	Version, CommitSHA string
+
+	// Peers are the other servers of the cluster: with them the lists of clients are those of the whole cluster. The zero
+	// value means none.
+	Peers PeersConfig
+	// Logger gets what an operator should know of peers; nil means silence.
+	Logger *slog.Logger
 
 	// KeepAliveInterval is how often the server sends a keep-alive to each client. Default 1 s; at least 1 ms.
 	KeepAliveInterval time.Duration
@@ -47,6 +56,9 @@ type RegistryConfig struct {
 
 // withDefaults returns the configuration with its defaults filled in.
 func (c RegistryConfig) withDefaults() RegistryConfig {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	c.KeepAliveInterval = max(positiveOr(c.KeepAliveInterval, time.Second), time.Millisecond)
 	c.StaleAfter = positiveOr(c.StaleAfter, 5*time.Second)
 	c.SendTimeout = positiveOr(c.SendTimeout, 20*time.Second)

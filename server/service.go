@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/evenkeel-go/evenkeel/contract"
@@ -107,11 +108,35 @@ func (s *connectionService) ConnectionKeepAlive(_ context.Context, keepAlive *cl
 	return s.empty, nil
 }
 
-// GetConnectedClients lists the clients of this server, by connection id. The answers of peers have their place here.
-func (s *connectionService) GetConnectedClients(context.Context, *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
-	items := s.registry.connectedClients()
-	sortClients(items)
+// GetConnectedClients lists the clients by connection id: those of the cluster, or of this server where there are no peers
+// or the caller asks for no more. Servers that did not answer are named in the response metadata.
+func (s *connectionService) GetConnectedClients(ctx context.Context, _ *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
+	items, header := s.registry.view(ctx, 0)
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	if header.Len() > 0 {
+		if err := grpc.SetHeader(ctx, header); err != nil {
+			return nil, err // made by grpc-go, and a status already
+		}
+	}
 	return &clientspb.IEnumerable_ConnectedClient{Items: items}, nil
+}
+
+// view returns the list of clients that a caller is to see, in order, and the response metadata that goes with it. What it
+// says of peers may be as old as maxAge.
+func (r *Registry) view(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, metadata.MD) {
+	items := r.connectedClients()
+	var header metadata.MD
+	switch {
+	case wantsLocal(ctx):
+		header = metadata.Pairs(contract.InstanceHeader, r.instance)
+	case r.peers != nil:
+		theirs, failures := r.peers.ask(ctx, maxAge)
+		items, header = append(items, theirs...), failureHeader(failures)
+	}
+	sortClients(items)
+	return items, header
 }
 
 // addressSeenBy is what the list of clients calls this server: its name, or else the address that the caller reached.

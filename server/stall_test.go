@@ -225,3 +225,31 @@ func TestHTTP2ClientWithoutRoomForAnAnswerHoldsNoHandler(t *testing.T) {
 		})
 	})
 }
+
+// An evicted client that is not deaf may come back on the connection that it has.
+func TestEvictedClientKeepsItsConnectionWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	for _, transport := range transports {
+		t.Run(transport.name, func(t *testing.T) {
+			t.Parallel()
+			config := transport.config
+			config.HandshakeTimeout = time.Second
+			config.Registry = server.NewRegistry(server.RegistryConfig{StaleAfter: 50 * time.Millisecond, SendTimeout: 200 * time.Millisecond})
+			f := serveTCP(t, config)
+			counted, dials := countingDialer(f)
+			conn := f.grpcConn(t, counted)
+			if err := connect(t, conn, named("one")).wait(); err == nil {
+				t.Fatal("stream: got no error, want it evicted")
+			}
+			back := named("two")
+			back.IsRunningWithDebugger = true
+			connect(t, conn, back)
+			// A silent connection made now is cut when the time of the evicted one is over by far.
+			waitEnded(t, "a silent connection", dialSilent(t, f.addr, "127.0.0.1"))
+			if err := askHealth(t, conn); err != nil || *dials != 1 {
+				t.Errorf("call: got %v on connection %d, want none on the first", err, *dials)
+			}
+			f.Registry().Close()
+		})
+	}
+}

@@ -42,8 +42,19 @@ func endStatus(reason string, staleAfter time.Duration) error {
 	case contract.ReasonClosing:
 		text = "connection closing: the server is stopping"
 	}
-	return status.Error(code, text)
+	return &endError{reason: reason, status: status.New(code, text)}
 }
+
+// endError ends a stream by the server's will. It tells a Server why.
+type endError struct {
+	reason string
+	status *status.Status
+}
+
+func (e *endError) Error() string { return e.status.Message() }
+
+// GRPCStatus is what gRPC makes of the error.
+func (e *endError) GRPCStatus() *status.Status { return e.status }
 
 // statusOfContext is how a Connect stream ends when its client has gone.
 func statusOfContext(ctx context.Context) error {
