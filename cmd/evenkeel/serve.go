@@ -31,6 +31,9 @@ Then it drains: new clients are sent away, those that are connected are told to 
 over --drain-period, and calls are served until the clients have left, or until --drain-limit has passed. A second signal
 ends it at once.
 
+With --peers, a connection string that names the servers of the cluster, this one among them or not, it lists the clients
+of all of them to who asks for the connected clients. Servers that do not answer are left out and named.
+
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
 
@@ -43,7 +46,8 @@ With --json, an object as soon as it serves:
 
 const serveExamples = `  evenkeel serve
   evenkeel serve --listen 127.0.0.1:0 --json
-  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem`
+  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem
+  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem --peers chronicle+srv://prod.example`
 
 func newServe(c *console) *cobra.Command {
 	s := &serving{console: c}
@@ -60,6 +64,8 @@ func newServe(c *console) *cobra.Command {
 	flags.StringVar(&s.cert, "cert", "", "the certificate, a PEM file, with intermediate ones behind it")
 	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
 	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
+	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers, without credentials")
+	flags.StringVar(&s.peersCA, "peers-ca", "", "trust the root certificates in this PEM file for peers instead of the system's")
 	flags.DurationVar(&s.drainPeriod, "drain-period", 5*time.Second, "how long it takes, when the server ends, to tell all clients to move")
 	flags.DurationVar(&s.drainLimit, "drain-limit", 30*time.Second, "how long the server then waits for clients to leave; 0 ends it at once")
 	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
@@ -73,6 +79,8 @@ type serving struct {
 	listen    string
 	cert, key string
 	name      string
+	peers     string
+	peersCA   string
 	plaintext bool
 	asJSON    bool
 
@@ -94,6 +102,10 @@ func (s *serving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	peers, err := s.peersConfig()
+	if err != nil {
+		return err
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -102,7 +114,7 @@ func (s *serving) run(ctx context.Context) error {
 	if s.name == "" {
 		s.name = listener.Addr().String()
 	}
-	srv, registry, err := s.server(listener.Addr(), certificate)
+	srv, registry, err := s.server(listener.Addr(), certificate, peers)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -167,9 +179,11 @@ func (s *serving) certificate() (*tls.Certificate, error) {
 	return readKeyPair(s.cert, s.key)
 }
 
-func (s *serving) server(addr net.Addr, certificate *tls.Certificate) (*server.Server, *server.Registry, error) {
+func (s *serving) server(addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig) (*server.Server, *server.Registry, error) {
+	peers.Self = []string{addr.String()}
 	registry := server.NewRegistry(server.RegistryConfig{
-		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod,
+		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers,
+		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	config := server.Config{
 		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit,

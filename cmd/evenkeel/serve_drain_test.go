@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -35,12 +34,8 @@ func connectTo(t *testing.T, addr string) (*grpc.ClientConn, grpc.ServerStreamin
 
 func TestServeDrainsWhenItIsInterrupted(t *testing.T) {
 	t.Parallel()
-	r := begin(t, "serve", "--listen", "127.0.0.1:0", "--plaintext", "--json")
-	var report serveReport
-	if err := json.Unmarshal([]byte(r.line()), &report); err != nil {
-		t.Fatal(err)
-	}
-	conn, stream := connectTo(t, report.Listening)
+	r, listening := beginServer(t)
+	conn, stream := connectTo(t, listening)
 	r.interrupt()
 	for {
 		if _, err := stream.Recv(); err != nil {
@@ -64,12 +59,8 @@ func TestServeDrainsWhenItIsInterrupted(t *testing.T) {
 
 func TestServeWithoutADrainEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	r := begin(t, "serve", "--listen", "127.0.0.1:0", "--plaintext", "--json", "--drain-limit", "0")
-	var report serveReport
-	if err := json.Unmarshal([]byte(r.line()), &report); err != nil {
-		t.Fatal(err)
-	}
-	connectTo(t, report.Listening)
+	r, listening := beginServer(t, "--drain-limit", "0")
+	connectTo(t, listening)
 	if _, status := r.end(); status != exitDone || strings.Contains(r.stderr.String(), "draining") {
 		t.Errorf("got status %d with %q, want %d without a drain", status, r.stderr, exitDone)
 	}
