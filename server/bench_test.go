@@ -4,6 +4,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -108,7 +109,9 @@ func serveBare(b *testing.B, handler http.Handler) string {
 	go func() { done <- s.Serve(listener) }()
 	b.Cleanup(func() {
 		_ = s.Close() // its error is that of a listener that is closed anyway
-		<-done
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			b.Errorf("serve: %v", err)
+		}
 	})
 	return listener.Addr().String()
 }

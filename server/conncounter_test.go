@@ -5,6 +5,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -48,7 +49,12 @@ func TestConnectionsOfAServerWithoutSessionsAreCounted(t *testing.T) {
 			grpc_health_v1.RegisterHealthServer(s, health.NewServer())
 			done := make(chan error, 1)
 			go func() { done <- s.Serve(listener) }()
-			t.Cleanup(func() { s.Stop(); <-done })
+			t.Cleanup(func() {
+				s.Stop()
+				if err := <-done; err != nil {
+					t.Errorf("serve: %v", err)
+				}
+			})
 		}},
 		{"net/http", func(t *testing.T, registry *server.Registry, listener net.Listener) {
 			s := grpc.NewServer()
@@ -57,7 +63,13 @@ func TestConnectionsOfAServerWithoutSessionsAreCounted(t *testing.T) {
 			web.Protocols.SetUnencryptedHTTP2(true)
 			done := make(chan error, 1)
 			go func() { done <- web.Serve(listener) }()
-			t.Cleanup(func() { _ = web.Close(); s.Stop(); <-done })
+			t.Cleanup(func() {
+				_ = web.Close() // of a listener that is open
+				s.Stop()
+				if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("serve: %v", err)
+				}
+			})
 		}},
 	}
 	for _, tt := range tests {

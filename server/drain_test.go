@@ -286,7 +286,9 @@ func TestDrainStopsAtOnceWithItsContext(t *testing.T) {
 		if took := time.Since(begin); took != time.Second {
 			t.Errorf("drain: took %v, want 1 s, when its context was done", took)
 		}
-		<-ended
+		if err := <-ended; status.Code(err) != codes.Unavailable {
+			t.Errorf("call: got %v, want Unavailable", err)
+		}
 		for _, s := range sessions {
 			if got := status.Code(s.wait()); got != codes.Unavailable {
 				t.Errorf("stream: got %v, want Unavailable", s.err)

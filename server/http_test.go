@@ -102,7 +102,10 @@ func TestNoRequestHeaderIsNeeded(t *testing.T) {
 		}
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || response.StatusCode != http.StatusOK {
-			t.Errorf("%q: got %v, %v, want 200", request, response, err)
+			t.Fatalf("%q: got %v, %v, want 200", request, response, err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Errorf("close the answer: %v", err)
 		}
 		if err := conn.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -127,7 +130,7 @@ func TestReserveIgnoresBodyAndContentType(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f := serveTCP(t, server.Config{})
-			request, err := http.NewRequestWithContext(t.Context(), "POST", f.url("/connections/reserve"), tt.body)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url("/connections/reserve"), tt.body)
 			if err != nil {
 				t.Fatalf("new request: %v", err)
 			}
@@ -182,7 +185,7 @@ func TestHandlerWorksWithoutResponseController(t *testing.T) {
 	t.Parallel()
 	registry := server.NewRegistry(server.RegistryConfig{})
 	recorder := httptest.NewRecorder()
-	request := httptest.NewRequest("POST", "/connections/reserve", strings.NewReader("{}"))
+	request := httptest.NewRequest(http.MethodPost, "/connections/reserve", strings.NewReader("{}"))
 	registry.Handler().ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusOK || registry.Count() != 1 {
 		t.Errorf("got %d, count %d, want 200 and 1", recorder.Code, registry.Count())
@@ -195,7 +198,7 @@ func TestClosedRegistryIsUnhealthy(t *testing.T) {
 	f := serveTCP(t, server.Config{Registry: registry})
 	registry.Close()
 	client := f.httpClient(t, 1)
-	if got := do(t, client, "GET", f.url("/health"), nil); got.StatusCode != 503 || got.body != "Unhealthy" {
+	if got := do(t, client, "GET", f.url("/health"), nil); got.StatusCode != http.StatusServiceUnavailable || got.body != "Unhealthy" {
 		t.Errorf("health: got %d %q, want 503 Unhealthy", got.StatusCode, got.body)
 	}
 	if got := f.reserve(t, client); got != 503 {

@@ -70,15 +70,15 @@ func TestClientsAreBounded(t *testing.T) {
 			conn := f.grpcConn(t)
 			leaving := connect(t, conn, named("a"))
 			connect(t, conn, named("b"))
-			refused := func() (error, metadata.MD) {
+			refused := func() (metadata.MD, error) {
 				stream, err := clientspb.NewConnectionServiceClient(conn).Connect(t.Context(), named("c"))
 				if err != nil {
 					t.Fatalf("connect: %v", err)
 				}
 				_, err = stream.Recv()
-				return err, stream.Trailer()
+				return stream.Trailer(), err
 			}
-			err, trailer := refused()
+			trailer, err := refused()
 			if got, want := status.Code(err), codes.ResourceExhausted; got != want {
 				t.Errorf("a third client: got %v, want %v", err, want)
 			}
@@ -90,7 +90,7 @@ func TestClientsAreBounded(t *testing.T) {
 			}
 			leaving.cancel()
 			eventually(t, "a place for another one", func() bool {
-				err, _ := refused()
+				_, err := refused()
 				return err == nil
 			})
 		})

@@ -216,7 +216,7 @@ func connect(t *testing.T, conn *grpc.ClientConn, request *clientspb.ConnectRequ
 	}()
 	t.Cleanup(func() {
 		cancel()
-		s.wait()
+		_ = s.wait() // the test's own doing
 	})
 	if id, ok := <-s.beats; !ok || id != request.GetConnectionId() {
 		t.Fatalf("first keep-alive: got id %q, stream %v, want %q", id, s.err, request.GetConnectionId())

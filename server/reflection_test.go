@@ -62,13 +62,13 @@ func TestReflectionDescribesTheContract(t *testing.T) {
 func TestReflectionInTheOlderVersion(t *testing.T) {
 	t.Parallel()
 	f := serveTCP(t, server.Config{})
-	stream, err := reflectionv1alpha.NewServerReflectionClient(f.grpcConn(t)).ServerReflectionInfo(t.Context()) //nolint:staticcheck // what older clients use
+	stream, err := reflectionv1alpha.NewServerReflectionClient(f.grpcConn(t)).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatalf("reflection: %v", err)
 	}
 	if err := stream.Send(&reflectionv1alpha.ServerReflectionRequest{ //nolint:staticcheck // as above
-		MessageRequest: &reflectionv1alpha.ServerReflectionRequest_FileContainingSymbol{ //nolint:staticcheck // as above
-			FileContainingSymbol: "Cratis.Chronicle.Contracts.Host.Server",
+		MessageRequest: &reflectionv1alpha.ServerReflectionRequest_FileContainingSymbol{
+			FileContainingSymbol: "Cratis.Chronicle.Contracts.Host.Server", //nolint:staticcheck // as above
 		},
 	}); err != nil {
 		t.Fatalf("ask: %v", err)
