@@ -7,8 +7,8 @@ package contract
 // stock server does not send it.
 const ReasonTrailer = "evenkeel-reason"
 
-// Why a server ended a Connect stream. All of them come with the status UNAVAILABLE, and the client may connect again at
-// once.
+// Why a server ended a Connect stream. All but one come with the status UNAVAILABLE, and the client may connect
+// again at once.
 const (
 	// ReasonEvicted: no keep-alive was answered for too long.
 	ReasonEvicted = "evicted"
@@ -16,6 +16,10 @@ const (
 	ReasonReplaced = "replaced"
 	// ReasonDraining: the server is about to stop and lets running calls end; the client is to move to another one.
 	ReasonDraining = "draining"
+	// ReasonStalled: the client has read nothing for too long. It is not likely to read this either.
+	ReasonStalled = "stalled"
+	// ReasonFull: the server takes no more clients, or no more from that address. The status is RESOURCE_EXHAUSTED.
+	ReasonFull = "full"
 	// ReasonClosing: the server stops.
 	ReasonClosing = "closing"
 )

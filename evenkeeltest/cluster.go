@@ -23,7 +23,8 @@ import (
 // The authority is new for each cluster, so TLS or CAPEM has to be given to the client. The names of the servers are known
 // to the cluster's own name server only.
 //
-// Faults, which make a server answer wrongly or not at all, have their place on Server.
+// A server does wrong what Server.SetFault says, and a name server what DNS.SetFault says. With Config.Relays the
+// network between clients and servers can be at fault as well.
 type Cluster struct {
 	// Servers are the servers, in the order in which they were added. AddServer, AddServers and RemoveServer change the
 	// slice: do not read it while one of them runs.
@@ -83,7 +84,7 @@ func (c *Cluster) Close() error {
 	c.closed = true
 	var faults []error
 	for _, s := range c.Servers {
-		faults = append(faults, s.Kill())
+		faults = append(faults, s.end())
 	}
 	return errors.Join(append(faults, c.DNS.Close())...)
 }
@@ -145,6 +146,7 @@ func (c *Cluster) AddServer() (*Server, error) {
 	s := &Server{
 		cluster: c,
 		name:    fmt.Sprintf("node%d.%s", c.made, c.config.Domain),
+		faults:  newFaults(),
 		srv:     SRV{Weight: 100},
 	}
 	if err := s.start(); err != nil {
@@ -168,7 +170,7 @@ func (c *Cluster) AddServers(n int) ([]*Server, error) {
 	return added, nil
 }
 
-// RemoveServer takes a server out of the DNS and the list, then stops it as Kill does. A server that is not in the list
+// RemoveServer takes a server out of the DNS and the list, then stops it as Kill does, and its relay too. A server that is not in the list
 // is left alone.
 func (c *Cluster) RemoveServer(s *Server) error {
 	c.mu.Lock()
@@ -180,7 +182,7 @@ func (c *Cluster) RemoveServer(s *Server) error {
 	c.Servers = slices.Delete(slices.Clone(c.Servers), i, i+1)
 	c.DNS.SetAddrs(s.name)
 	c.publishLocked()
-	return s.Kill()
+	return s.end()
 }
 
 // publishLocked writes the servers into the DNS.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -25,13 +26,20 @@ type Config struct {
 	Addr netip.Addr
 	// Plaintext has the servers serve without TLS.
 	Plaintext bool
+	// Relays puts a relay in front of each server, by whose address clients know it (see Server.Relay).
+	Relays bool
 	// Registry holds the settings of each server's registry; an empty Name means the server's name in DNS.
 	Registry server.RegistryConfig
-	// Services registers further gRPC services. It is called once for each start of a server.
+	// DrainLimit is how long Server.Drain waits for clients to leave; 0 means the server's default. How long it takes to
+	// tell them is a setting of the registry.
+	DrainLimit time.Duration
+	// Services registers further gRPC services. It is called once for each start of a server, and once more for each
+	// Fault.GoAwayAfter that clients meet.
 	Services func(*grpc.Server)
 	// Handler answers what the servers' own HTTP paths do not; nil means 404.
 	Handler http.Handler
-	// GRPCOptions are added to those of each server.
+	// GRPCOptions are added to those of each server, such as grpc.MaxConcurrentStreams(100) for the limit that stock
+	// servers have on each connection.
 	GRPCOptions []grpc.ServerOption
 	// Logger gets what the servers log; nil means silence.
 	Logger *slog.Logger

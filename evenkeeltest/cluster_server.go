@@ -27,19 +27,23 @@ const (
 type Server struct {
 	cluster *Cluster
 	name    string
+	faults  *faults
 
 	// mu guards what follows.
-	mu   sync.Mutex
-	srv  SRV // priority, weight and port of its record
-	addr netip.AddrPort
-	run  *serverRun // nil while the server is down
-	last *server.Registry
+	mu     sync.Mutex
+	srv    SRV            // priority and weight of its record
+	addr   netip.AddrPort // where the server itself listens
+	relay  *Relay         // in front of it; nil where there is none
+	run    *serverRun     // nil while the server is down
+	last   *server.Registry
+	former int // connections accepted in earlier lives
 }
 
 // serverRun is one life of a server, from its start to its end.
 type serverRun struct {
 	server   *server.Server
-	listener *abruptListener
+	listener *faultListener
+	front    *front
 	ended    chan error
 }
 
@@ -84,6 +88,36 @@ func (s *Server) Running() bool {
 	return s.run != nil
 }
 
+// Relay returns the relay in front of the server, or nil where Config.Relays asks for none. It stays over Kill and Restart.
+func (s *Server) Relay() *Relay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.relay
+}
+
+// OpenConnections returns how many TCP connections to the server are open, of probes and sessions alike; 0 when it is
+// down.
+func (s *Server) OpenConnections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return 0
+	}
+	open, _ := s.run.listener.counts()
+	return open
+}
+
+// AcceptedConnections returns how many TCP connections the server has accepted since it was added, over all its lives.
+func (s *Server) AcceptedConnections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return s.former
+	}
+	_, accepted := s.run.listener.counts()
+	return s.former + accepted
+}
+
 // SetSRV changes the priority and the weight of the server's SRV record; at the start they are 0 and 100, the same for
 // all.
 func (s *Server) SetSRV(priority, weight uint16) {
@@ -97,10 +131,14 @@ func (s *Server) SetSRV(priority, weight uint16) {
 
 // Kill ends the server without notice, as the end of its process would: its port refuses from now on, and every
 // connection is reset in whatever it does. The DNS keeps its record. It returns when all of it has ended; killing a
-// server that is down does nothing.
+// server that is down does nothing. Behind a relay connections are accepted and reset instead of refused.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.killLocked()
+}
+
+func (s *Server) killLocked() error {
 	run := s.run
 	if run == nil {
 		return nil
@@ -108,11 +146,33 @@ func (s *Server) Kill() error {
 	s.run = nil
 	run.listener.reset()
 	run.server.Close()
+	run.front.close()
+	_, accepted := run.listener.counts()
+	s.former += accepted
 	// The port is closed before the server knows that it is meant to end, and a server killed at once may not have begun.
 	if err := <-run.ended; err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, server.ErrClosed) {
 		return err
 	}
 	return nil
+}
+
+// Drain ends the server in an orderly way, as SIGTERM does to its process: its clients are told to move, and it serves
+// until they have left. It returns when the server is down, with the error of server.Server's Drain. A server that is
+// down has nothing to drain.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
+	if run == nil {
+		return nil
+	}
+	err := run.server.Drain(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == run { // nobody has killed it meanwhile
+		err = errors.Join(err, s.killLocked())
+	}
+	return err
 }
 
 // Restart starts the server again on the port that it had, killing it before where it runs. The error says what has the
@@ -124,6 +184,18 @@ func (s *Server) Restart() error {
 	return s.start()
 }
 
+// end ends the server for good.
+func (s *Server) end() error {
+	err := s.Kill()
+	s.mu.Lock()
+	relay := s.relay
+	s.mu.Unlock()
+	if relay != nil {
+		err = errors.Join(err, relay.Close())
+	}
+	return err
+}
+
 // start begins a new life of the server, on its port if it has had one.
 func (s *Server) start() error {
 	s.mu.Lock()
@@ -131,25 +203,25 @@ func (s *Server) start() error {
 	if s.run != nil {
 		return errors.New("start a server: it runs already")
 	}
-	made, err := s.make()
+	run, err := s.make()
 	if err != nil {
 		return err
 	}
-	listener, err := s.listenLocked()
-	if err != nil {
-		made.Close()
+	if run.listener.Listener, err = s.listenLocked(); err != nil {
+		run.server.Close()
 		return err
 	}
-	s.addr = netip.AddrPortFrom(s.cluster.config.Addr, uint16(listener.Addr().(*net.TCPAddr).Port))
-	run := &serverRun{server: made, listener: &abruptListener{Listener: listener}, ended: make(chan error, 1)}
-	go func() { run.ended <- made.Serve(run.listener) }()
-	s.run, s.last = run, made.Registry()
+	run.front = newFront(s.cluster.config, run.server, run.listener.tls, s.faults)
+	run.listener.front = run.front
+	go func() { run.ended <- run.server.Serve(run.listener) }()
+	s.run, s.last = run, run.server.Registry()
 	return nil
 }
 
-// make makes the server of a life.
-func (s *Server) make() (*server.Server, error) {
+// make makes the server of a life, which has no port yet.
+func (s *Server) make() (*serverRun, error) {
 	config := s.cluster.config
+	run := &serverRun{listener: &faultListener{faults: s.faults}, ended: make(chan error, 1)}
 	registry := config.Registry
 	if registry.Name == "" {
 		registry.Name = s.name
@@ -158,29 +230,46 @@ func (s *Server) make() (*server.Server, error) {
 		Registry:    server.NewRegistry(registry),
 		Plaintext:   config.Plaintext,
 		Handler:     config.Handler,
-		GRPCOptions: config.GRPCOptions,
+		GRPCOptions: s.faults.options(config),
 		Logger:      config.Logger,
+		DrainLimit:  config.DrainLimit,
 	}
 	if !config.Plaintext {
 		certificate, err := s.cluster.ca.Issue(s.name, "localhost", "127.0.0.1", "::1", config.Addr.String())
 		if err != nil {
 			return nil, err
 		}
-		settings.TLS = serverTLS(certificate)
+		run.listener.tls = serverTLS(certificate)
+		settings.TLS = run.listener.tls.Clone()
+		settings.TLS.GetConfigForClient = run.listener.route
 	}
-	made, err := server.New(settings)
-	if err != nil {
+	var err error
+	if run.server, err = server.New(settings); err != nil {
 		return nil, err
 	}
 	if config.Services != nil {
-		config.Services(made.GRPC())
+		config.Services(run.server.GRPC())
 	}
-	return made, nil
+	return run, nil
 }
 
 // listenLocked opens the server's port: a free one the first time, the same one after that. While the server was down the
 // system may have given its port to a connection of somebody else's, so it tries for a while.
 func (s *Server) listenLocked() (net.Listener, error) {
+	listener, err := s.listenAgainLocked()
+	if err != nil {
+		return nil, err
+	}
+	s.addr = netip.AddrPortFrom(s.cluster.config.Addr, uint16(listener.Addr().(*net.TCPAddr).Port))
+	if s.cluster.config.Relays && s.relay == nil {
+		if s.relay, err = NewRelay(s.addr.String()); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	return listener, nil
+}
+
+func (s *Server) listenAgainLocked() (net.Listener, error) {
 	want := netip.AddrPortFrom(s.cluster.config.Addr, s.addr.Port())
 	listener, err := net.Listen("tcp", want.String())
 	if err == nil || want.Port() == 0 {
@@ -200,6 +289,14 @@ func (s *Server) listenLocked() (net.Listener, error) {
 func (s *Server) addrPort() netip.AddrPort {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.publicLocked()
+}
+
+// publicLocked is the address that clients are told: the relay's where there is one.
+func (s *Server) publicLocked() netip.AddrPort {
+	if s.relay != nil {
+		return s.relay.addr
+	}
 	return s.addr
 }
 
@@ -207,7 +304,7 @@ func (s *Server) addrPort() netip.AddrPort {
 func (s *Server) record() SRV {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return SRV{Target: s.name, Port: s.addr.Port(), Priority: s.srv.Priority, Weight: s.srv.Weight}
+	return SRV{Target: s.name, Port: s.publicLocked().Port(), Priority: s.srv.Priority, Weight: s.srv.Weight}
 }
 
 // waitCount looks until count is n. It looks rather than being told, since reservations end without an event.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+	"github.com/evenkeel-go/evenkeel/server"
 )
 
 // patience bounds what a test waits for; nothing takes as long unless it is broken.
@@ -129,6 +130,35 @@ func TestKillResetsConnectionsAndRestartTakesThePortBack(t *testing.T) {
 	if err := s.WaitCount(patient(t), 1); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestDrainTellsTheClientsAndEndsTheServer(t *testing.T) {
+	t.Parallel()
+	c := evenkeeltest.Start(t, evenkeeltest.Config{
+		Servers: 1, DrainLimit: 100 * time.Millisecond, Registry: server.RegistryConfig{DrainPeriod: 10 * time.Millisecond},
+	})
+	s := c.Servers[0]
+	stream := connect(t, c, s, "one")
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(patient(t)) }()
+	err := error(nil)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if got := stream.Trailer().Get("evenkeel-reason"); status.Code(err) != codes.Unavailable || !cmp.Equal(got, []string{"draining"}) {
+		t.Errorf("stream: got %v with reason %v, want Unavailable and draining", err, got)
+	}
+	// The client keeps its connection, so the limit ends the wait.
+	if err := <-drained; !errors.Is(err, server.ErrDrainLimit) {
+		t.Errorf("drain: got %v, want the limit", err)
+	}
+	if s.Running() {
+		t.Error("it runs after the drain")
+	}
+	if err := errors.Join(s.Drain(patient(t)), s.Restart()); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, c, s, "two")
 }
 
 func TestRestartOfARunningServer(t *testing.T) {

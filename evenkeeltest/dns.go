@@ -8,14 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/miekg/dns"
 )
 
-// dnsPortTries is how many free UDP ports are tried until one is free for TCP as well.
-const dnsPortTries = 20
+const (
+	// dnsPortTries is how many free UDP ports are tried until one is free for TCP as well.
+	dnsPortTries = 20
+	// dnsKeptQueries is how many questions are kept, the newest; dnsCounted of how many names and types they are counted.
+	dnsKeptQueries = 10_000
+	dnsCounted     = 100_000
+)
 
 // DNSConfig says where a name server listens. The zero value is a free port of 127.0.0.1.
 type DNSConfig struct {
@@ -28,8 +34,8 @@ type DNSConfig struct {
 //
 // It answers with authority for every name: with the records set for it, else with NODATA when the name or one below it
 // has other records, else with NXDOMAIN. CNAMEs are followed as far as it knows them. Replies that are too large for
-// UDP are truncated, so that the client asks again over TCP. It keeps the questions it was asked. All methods are safe
-// for concurrent use and take effect with the next question.
+// UDP are truncated, so that the client asks again over TCP. It keeps the newest 10 000 questions it was asked. All
+// methods are safe for concurrent use and take effect with the next question.
 type DNS struct {
 	addr    string
 	servers []*dns.Server
@@ -40,7 +46,8 @@ type DNS struct {
 	mu      sync.Mutex
 	zone    dnsZone             // guarded by mu
 	faults  map[string]DNSFault // guarded by mu; by name and type
-	queries []DNSQuery          // guarded by mu
+	queries []DNSQuery          // guarded by mu; the newest, and up to as many older ones
+	counts  map[string]int      // guarded by mu; by name and type
 	arrived chan struct{}       // guarded by mu; closed and replaced when a question comes
 }
 
@@ -58,6 +65,7 @@ func NewDNS(config DNSConfig) (*DNS, error) {
 		done:    make(chan struct{}),
 		zone:    make(dnsZone),
 		faults:  make(map[string]DNSFault),
+		counts:  make(map[string]int),
 		arrived: make(chan struct{}),
 	}
 	d.close = sync.OnceValue(d.shutDown)
@@ -152,35 +160,40 @@ type DNSQuery struct {
 	Packed []byte
 }
 
-// Queries returns the questions that came, in their order.
+// Queries returns the newest 10 000 questions that came, in their order.
 func (d *DNS) Queries() []DNSQuery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]DNSQuery(nil), d.queries...)
+	return slices.Clone(d.queries[max(0, len(d.queries)-dnsKeptQueries):])
 }
 
-// Count returns how many questions came for a name and a type, over UDP and TCP.
+// Count returns how many questions came for a name and a type, over UDP and TCP, of which there may be more than Queries
+// returns.
 func (d *DNS) Count(name, qtype string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.countLocked(name, qtype)
+	return d.counts[dnsKey(name, qtype)]
 }
 
-func (d *DNS) countLocked(name, qtype string) int {
-	n := 0
-	for _, query := range d.queries {
-		if query.Name == dnsName(name) && query.Type == qtype {
-			n++
-		}
+// noteLocked keeps and counts a question.
+func (d *DNS) noteLocked(query DNSQuery) {
+	if len(d.queries) == 2*dnsKeptQueries {
+		n := copy(d.queries, d.queries[dnsKeptQueries:])
+		clear(d.queries[n:])
+		d.queries = d.queries[:n]
 	}
-	return n
+	d.queries = append(d.queries, query)
+	key := dnsKey(query.Name, query.Type)
+	if d.counts[key] > 0 || len(d.counts) < dnsCounted {
+		d.counts[key]++
+	}
 }
 
 // Wait returns when at least n questions have come for a name and a type, or with the error of ctx.
 func (d *DNS) Wait(ctx context.Context, name, qtype string, n int) error {
 	for {
 		d.mu.Lock()
-		count, arrived := d.countLocked(name, qtype), d.arrived
+		count, arrived := d.counts[dnsKey(name, qtype)], d.arrived
 		d.mu.Unlock()
 		if count >= n {
 			return nil

@@ -5,13 +5,16 @@ package evenkeeltest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/miekg/dns"
 )
 
 // DNSFault is what a name server does wrong for a name. The zero value changes nothing. Where several fields are set,
-// the question first waits for Gate; then Silent, Raw and Code decide, in this order.
+// the question first waits for Delay and Gate; then Silent, Raw and Code decide, in this order.
 type DNSFault struct {
+	// Delay is how long the reply takes.
+	Delay time.Duration
 	// Gate holds the reply back until the channel is closed or has a value.
 	Gate <-chan struct{}
 	// Silent leaves the question without a reply.
@@ -32,8 +35,9 @@ type DNSFault struct {
 	Referral string
 }
 
-// SetFault replaces the fault of a name, for questions of one type such as "SRV", or of every type when it is empty.
-// The fault of a type goes before that of every type. The error says which part of the fault cannot be read.
+// SetFault replaces the fault of a name, or of every name when it is empty, for questions of one type such as "SRV", or of
+// every type when that is empty. The fault of a name goes before that of every name, and then that of a type before that
+// of every type. The error says which part of the fault cannot be read.
 func (d *DNS) SetFault(name, qtype string, fault DNSFault) error {
 	if _, known := dns.StringToRcode[fault.Code]; fault.Code != "" && !known {
 		return fmt.Errorf("set DNS fault: unknown reply code %q", fault.Code)
@@ -45,7 +49,7 @@ func (d *DNS) SetFault(name, qtype string, fault DNSFault) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.faults[dnsFaultKey(name, qtype)] = fault
+	d.faults[dnsKey(name, qtype)] = fault
 	return nil
 }
 
@@ -53,10 +57,17 @@ func (d *DNS) SetFault(name, qtype string, fault DNSFault) error {
 func (d *DNS) ClearFault(name, qtype string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.faults, dnsFaultKey(name, qtype))
+	delete(d.faults, dnsKey(name, qtype))
 }
 
-func dnsFaultKey(name, qtype string) string { return qtype + " " + dnsName(name) }
+// ClearFaults removes all faults.
+func (d *DNS) ClearFaults() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.faults)
+}
+
+func dnsKey(name, qtype string) string { return qtype + " " + dnsName(name) }
 
 // serve answers one question. miekg/dns runs it on a goroutine of its own, which Shutdown waits for.
 func (d *DNS) serve(w dns.ResponseWriter, request *dns.Msg) {
@@ -65,12 +76,8 @@ func (d *DNS) serve(w dns.ResponseWriter, request *dns.Msg) {
 		return // unpacked just now, so it can be packed; nobody to tell if not
 	}
 	fault := d.receive(query)
-	if fault.Gate != nil {
-		select {
-		case <-fault.Gate:
-		case <-d.done:
-			return
-		}
+	if !d.hold(fault) {
+		return
 	}
 	switch {
 	case fault.Silent:
@@ -80,6 +87,28 @@ func (d *DNS) serve(w dns.ResponseWriter, request *dns.Msg) {
 		}
 	default:
 		_ = w.WriteMsg(d.reply(request, query, fault)) // the client may be gone
+	}
+}
+
+// hold waits as long as the fault says; it returns false when the server is closed meanwhile.
+func (d *DNS) hold(fault DNSFault) bool {
+	if fault.Delay > 0 {
+		timer := time.NewTimer(fault.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-d.done:
+			return false
+		}
+	}
+	if fault.Gate == nil {
+		return true
+	}
+	select {
+	case <-fault.Gate:
+		return true
+	case <-d.done:
+		return false
 	}
 }
 
@@ -101,13 +130,17 @@ func dnsQuery(w dns.ResponseWriter, request *dns.Msg) (DNSQuery, error) {
 func (d *DNS) receive(query DNSQuery) DNSFault {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queries = append(d.queries, query)
+	d.noteLocked(query)
 	close(d.arrived)
 	d.arrived = make(chan struct{})
-	if fault, found := d.faults[dnsFaultKey(query.Name, query.Type)]; found {
-		return fault
+	for _, name := range []string{query.Name, ""} {
+		for _, qtype := range []string{query.Type, ""} {
+			if fault, found := d.faults[dnsKey(name, qtype)]; found {
+				return fault
+			}
+		}
 	}
-	return d.faults[dnsFaultKey(query.Name, "")]
+	return DNSFault{}
 }
 
 func (d *DNS) reply(request *dns.Msg, query DNSQuery, fault DNSFault) *dns.Msg {

@@ -260,3 +260,64 @@ func TestDNSOnIPv6(t *testing.T) {
 		t.Errorf("got %v, want NXDOMAIN", reply)
 	}
 }
+
+func TestDNSFaultsOfEveryName(t *testing.T) {
+	t.Parallel()
+	server := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	server.SetAddrs("a.test", netip.MustParseAddr("10.0.0.1"))
+	for _, f := range []struct{ name, qtype, code string }{
+		{"", "", "SERVFAIL"}, {"", "AAAA", "REFUSED"}, {"a.test", "", "FORMERR"}, {"a.test", "A", "NOTIMP"},
+	} {
+		if err := server.SetFault(f.name, f.qtype, evenkeeltest.DNSFault{Code: f.code}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, qtype, want string }{
+		{"a.test", "A", "NOTIMP"}, {"a.test", "AAAA", "FORMERR"}, {"b.test", "AAAA", "REFUSED"}, {"b.test", "A", "SERVFAIL"},
+	} {
+		if got := dns.RcodeToString[ask(t, server, "udp", tt.name, tt.qtype).Rcode]; got != tt.want {
+			t.Errorf("%s %s: got %s, want %s", tt.name, tt.qtype, got, tt.want)
+		}
+	}
+	server.ClearFaults()
+	if reply := ask(t, server, "udp", "a.test", "A"); len(reply.Answer) != 1 {
+		t.Errorf("after ClearFaults: got\n%v", reply)
+	}
+	if err := server.SetFault("", "", evenkeeltest.DNSFault{Delay: 30 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if ask(t, server, "udp", "a.test", "A"); time.Since(began) < 30*time.Millisecond {
+		t.Errorf("answer after %v, want at least 30ms", time.Since(began))
+	}
+}
+
+func TestDNSKeepsTheNewestQuestionsAndCountsAll(t *testing.T) {
+	t.Parallel()
+	server := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	conn, err := dns.Dial("udp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	const questions = 20_100
+	for i := range questions {
+		name := "old.test."
+		if i >= questions-100 {
+			name = "new.test."
+		}
+		if err := conn.WriteMsg(new(dns.Msg).SetQuestion(name, dns.TypeA)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.ReadMsg(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := server.Queries()
+	if len(kept) != 10_000 || kept[len(kept)-100].Name != "new.test" || kept[len(kept)-101].Name != "old.test" {
+		t.Errorf("kept %d questions, want the newest 10000", len(kept))
+	}
+	if before, after := server.Count("old.test", "A"), server.Count("new.test", "A"); before != questions-100 || after != 100 {
+		t.Errorf("counted %d and %d, want %d and 100", before, after, questions-100)
+	}
+}

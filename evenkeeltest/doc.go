@@ -10,6 +10,18 @@
 //	dns.SetAddrs("node1.cluster.test", netip.MustParseAddr("127.0.0.1"))
 //	conn, err := evenkeel.Dial(ctx, "chronicle+srv://cluster.test/?srvNameServer="+dns.Addr())
 //
+// [Cluster] is a set of real servers on real sockets, with a certificate authority and a name server that knows them. Each
+// server does wrong what it is told to, while it runs, and a relay in front of it is the network at fault:
+//
+//	cluster := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 3, Relays: true})
+//	conn, err := evenkeel.Dial(ctx, cluster.ConnectionString(), evenkeel.WithTLS(cluster.TLS()))
+//	...
+//	cluster.Servers[0].SetFault(evenkeeltest.Fault{Count: evenkeeltest.HTMLPage()})
+//	cluster.Servers[1].Relay().Stall()
+//	cluster.Servers[2].Kill()
+//
+// [Relay] also stands alone, in front of any TCP server.
+//
 // # Configuration
 //
 // Zero values of the configurations mean the usual: IPv4 loopback and a free port. A test uses the Start functions,

@@ -5,14 +5,14 @@ package server
 
 import "sync"
 
-// admission bounds the handshakes that go on at a time, in all and for each peer address, so that peers who connect and
-// say nothing hold a bounded part of the server. A source is in the map only while it has a handshake. It is safe for
-// concurrent use.
+// admission bounds how many of something there are at a time, in all and for each peer address: connections, handshakes,
+// requests, clients. So no peer can take up all of the server. A source is in the map only while it has a place. It is safe
+// for concurrent use.
 type admission struct {
 	max, maxPerSource int
 
 	mu       sync.Mutex
-	pending  int
+	taken    int
 	bySource map[source]int
 }
 
@@ -24,10 +24,10 @@ func newAdmission(limit, perSource int) *admission {
 func (a *admission) enter(from source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.pending >= a.max || a.bySource[from] >= a.maxPerSource {
+	if a.taken >= a.max || a.bySource[from] >= a.maxPerSource {
 		return false
 	}
-	a.pending++
+	a.taken++
 	a.bySource[from]++
 	return true
 }
@@ -35,7 +35,7 @@ func (a *admission) enter(from source) bool {
 func (a *admission) leave(from source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.pending--
+	a.taken--
 	if a.bySource[from]--; a.bySource[from] == 0 {
 		delete(a.bySource, from)
 	}

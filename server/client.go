@@ -25,6 +25,7 @@ type client struct {
 	id      string
 	request *clientspb.ConnectRequest // what it said of itself, bounded; read-only
 	server  string                    // the server address that it sees
+	from    source                    // whose place among the clients it has taken
 
 	stale *time.Timer // evicts it when it has been silent for too long; nil for one in a debugger
 

@@ -39,8 +39,21 @@ type Config struct {
 	// Logger gets what an operator should know; nil means silence.
 	Logger *slog.Logger
 
+	// DrainLimit is how long Drain waits for clients to leave, from its beginning. Default 30 s. It should be longer than
+	// the registry's DrainPeriod: the clients that were not told by then are told all at once.
+	DrainLimit time.Duration
+
 	// MaxConcurrentStreams bounds the open calls on one connection. Default 1000.
 	MaxConcurrentStreams uint32
+	// MaxConnections bounds the open connections; beyond it new ones are closed. Default 65536.
+	MaxConnections int
+	// MaxConnectionsPerAddress is the same for one peer address. Default 16384: many clients may be behind one address.
+	MaxConnectionsPerAddress int
+	// MaxRequests bounds the HTTP requests that are answered at a time, once for the registry's own paths and once for those
+	// of Handler; beyond it they get 503. It does not concern gRPC calls. Default 4096.
+	MaxRequests int
+	// MaxRequestsPerAddress is the same for one peer address. Default 1024.
+	MaxRequestsPerAddress int
 	// HandshakeTimeout is how long a peer may take for its TLS handshake, and again to say which protocol it speaks.
 	// Default 10 s.
 	HandshakeTimeout time.Duration
@@ -62,7 +75,12 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.DrainLimit = positiveOr(c.DrainLimit, 30*time.Second)
 	c.MaxConcurrentStreams = positiveOr(c.MaxConcurrentStreams, 1000)
+	c.MaxConnections = positiveOr(c.MaxConnections, 65536)
+	c.MaxConnectionsPerAddress = positiveOr(c.MaxConnectionsPerAddress, 16384)
+	c.MaxRequests = positiveOr(c.MaxRequests, 4096)
+	c.MaxRequestsPerAddress = positiveOr(c.MaxRequestsPerAddress, 1024)
 	c.HandshakeTimeout = positiveOr(c.HandshakeTimeout, 10*time.Second)
 	c.MaxHandshakes = positiveOr(c.MaxHandshakes, 4096)
 	c.MaxHandshakesPerAddress = positiveOr(c.MaxHandshakesPerAddress, 1024)

@@ -19,23 +19,28 @@
 //	defer s.Close()
 //	return s.Serve(listener)
 //
+// To end it in an orderly way call Drain: it moves the clients to other servers first, and Serve returns.
+//
+// A server without the session protocol is counted by its connections, with ConnCounter.
+//
 // # Configuration
 //
 // RegistryConfig and Config; their zero values are usable, and each field says its default. A server without a
 // certificate makes one for development. Plaintext has to be asked for.
 //
 // Whoever embeds the registry needs a keepalive.EnforcementPolicy with a MinTime below 10 s and PermitWithoutStream, or
-// gRPC cuts off clients that ping.
+// gRPC cuts off clients that ping; and keepalive.ServerParameters, or clients that vanish without a word stay for hours.
+// The bounds of Config, on connections and HTTP requests, are a Server's; those of RegistryConfig hold in any server.
 //
 // # Errors
 //
 // New returns all faults of a configuration, joined. Serve returns the listener's error, or ErrClosed. A Connect stream
-// that the server ends has the status UNAVAILABLE and a trailer with the reason; see package contract.
+// that the server ends has a trailer with the reason; see package contract. Drain says which clients did not leave in time.
 //
 // # Concurrency
 //
 // A Registry and a Server are safe for concurrent use. A Server owns its goroutines; Close ends them, within 100 ms. A
-// Registry has none.
+// Registry has those of its connections to peers, if there are any, and its Close ends them.
 //
 // # Specification
 //

@@ -9,7 +9,7 @@ import (
 
 // ConnectForTest registers a client as the Connect stream of a peer does, and returns what its end does.
 func (r *Registry) ConnectForTest(id, from string) func() {
-	c := newClient(&clientspb.ConnectRequest{ConnectionId: id}, "")
+	c := newClient(&clientspb.ConnectRequest{ConnectionId: id}, r.config.Name)
 	r.connect(c, sourceOfText(from))
 	return func() { r.disconnect(c) }
 }
@@ -23,3 +23,6 @@ func (r *Registry) BucketsForTest() int {
 	defer r.mu.Unlock()
 	return r.limiter.byUse.Len()
 }
+
+// ObserversForTest returns how many streams of ObserveConnectedClients are open.
+func (r *Registry) ObserversForTest() int { return int(r.observers.Load()) }

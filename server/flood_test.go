@@ -67,6 +67,7 @@ func flood(t *testing.T, addr string, total int) (made int) {
 		if _, err := io.Copy(io.Discard, response.Body); err != nil {
 			t.Fatalf("read a body: %v", err)
 		}
+		_ = response.Body.Close() // it was read to its end
 		switch response.StatusCode {
 		case http.StatusOK:
 			made++

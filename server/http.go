@@ -26,14 +26,17 @@ const (
 	ignoredBodyWithin = 2 * time.Second
 )
 
+// answerWithin is how long the client of an HTTP/2 stream may take to make room for an answer of a few bytes.
+const answerWithin = 10 * time.Second
+
 // Header values that never change, shared so that an answer does not allocate them. Their capacity is 1: whoever appends
 // to one gets a copy.
 //
 //nolint:gochecknoglobals // constants, as far as the language allows
 var (
-	jsonType = []string{"application/json; charset=utf-8"}
-	textType = []string{"text/plain"}
-	noStore  = []string{"no-store"}
+	jsonType = []string{"application/json; charset=utf-8"} //nolint:gochecknoglobals // never written to
+	textType = []string{"text/plain"}                      //nolint:gochecknoglobals // never written to
+	noStore  = []string{"no-store"}                        //nolint:gochecknoglobals // never written to
 )
 
 // Handler returns the HTTP side: GET /connections/count, POST /connections/reserve and GET /health; HEAD works as GET
@@ -47,6 +50,11 @@ func (r *Registry) Handler() http.Handler {
 
 func (r *Registry) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header()["Cache-Control"] = noStore
+	if req.ProtoMajor == 2 {
+		// On HTTP/2 a client may leave no room even for a short answer. As in dropBody a writer without deadlines is left alone.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+	}
+	hurryBody(w, req)
 	switch req.URL.Path {
 	case countPath:
 		if readOnly(w, req) {
@@ -78,19 +86,34 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 }
 
 func (r *Registry) serveCount(w http.ResponseWriter, req *http.Request) {
+	if p := r.phase(); p != phaseServing {
+		refusePhase(w, req, p)
+		return
+	}
 	w.Header()["Content-Type"] = jsonType
 	var digits [20]byte
 	write(w, req, strconv.AppendInt(digits[:0], int64(r.Count()), 10))
 }
 
 func (r *Registry) serveHealth(w http.ResponseWriter, req *http.Request) {
-	w.Header()["Content-Type"] = textType
-	if r.isClosed() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		write(w, req, []byte("Unhealthy"))
+	p := r.phase()
+	if p != phaseServing {
+		refusePhase(w, req, p)
 		return
 	}
-	write(w, req, []byte("Healthy"))
+	w.Header()["Content-Type"] = textType
+	write(w, req, []byte(p.String()))
+}
+
+// refusePhase answers 503, which every client takes for a server that is not to be picked.
+func refusePhase(w http.ResponseWriter, req *http.Request, p phase) {
+	w.Header()["Content-Type"] = textType
+	text := []byte(p.String())
+	if req.Method == http.MethodHead {
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	write(w, req, text)
 }
 
 func (r *Registry) serveReserve(w http.ResponseWriter, req *http.Request) {
@@ -105,8 +128,8 @@ func (r *Registry) serveReserve(w http.ResponseWriter, req *http.Request) {
 		seconds := max(math.Ceil(wait.Seconds()), 1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
 		http.Error(w, "too many reservations", http.StatusTooManyRequests)
-	case refusedClosed:
-		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+	case notServing:
+		refusePhase(w, req, r.phase())
 	case reserved:
 		w.WriteHeader(http.StatusOK)
 	}
@@ -122,22 +145,24 @@ func write(w http.ResponseWriter, req *http.Request, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// dropBody reads a short body and forgets it. Left to itself net/http would read up to 256 KiB of it to keep the
-// connection, and wait without end for a body that was announced and never comes.
-func dropBody(w http.ResponseWriter, req *http.Request) {
+// hurryBody bounds how long the body of a request is waited for from now on. Left to itself net/http would read up to
+// 256 KiB of what a handler has left over to keep the connection, and wait without end for what was announced and never
+// comes.
+func hurryBody(w http.ResponseWriter, req *http.Request) {
 	if req.ContentLength == 0 {
 		return
 	}
 	// Where the writer is somebody's wrapper that has no deadline, the server's own read timeout is what is left.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(ignoredBodyWithin))
+}
+
+// dropBody reads a short body and forgets it. A longer one is not worth the connection.
+func dropBody(w http.ResponseWriter, req *http.Request) {
+	if req.ContentLength == 0 {
+		return
+	}
 	n, err := io.CopyN(io.Discard, req.Body, maxIgnoredBody+1)
 	if (n > maxIgnoredBody || !errors.Is(err, io.EOF)) && req.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-}
-
-func (r *Registry) isClosed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closed
 }

@@ -102,7 +102,10 @@ func TestNoRequestHeaderIsNeeded(t *testing.T) {
 		}
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || response.StatusCode != http.StatusOK {
-			t.Errorf("%q: got %v, %v, want 200", request, response, err)
+			t.Fatalf("%q: got %v, %v, want 200", request, response, err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Errorf("close the answer: %v", err)
 		}
 		if err := conn.Close(); err != nil {
 			t.Errorf("close: %v", err)

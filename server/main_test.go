@@ -52,17 +52,18 @@ func serveTCP(t *testing.T, config server.Config) *fixture {
 	return f
 }
 
-// serveMemory serves a configuration on a connection in memory, on which time is fake in a synctest bubble.
-func serveMemory(t *testing.T, config server.Config) *fixture {
+// serveMemory serves a configuration on a connection in memory, on which time is fake in a synctest bubble. Before it
+// serves, the server is given to the functions.
+func serveMemory(t *testing.T, config server.Config, before ...func(*server.Server)) *fixture {
 	t.Helper()
 	listener := bufconn.Listen(1 << 18)
-	f := serve(t, config, listener)
+	f := serve(t, config, listener, before...)
 	f.addr = "localhost:35000"
 	f.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
 	return f
 }
 
-func serve(t *testing.T, config server.Config, listener net.Listener) *fixture {
+func serve(t *testing.T, config server.Config, listener net.Listener, before ...func(*server.Server)) *fixture {
 	t.Helper()
 	f := &fixture{addr: listener.Addr().String()}
 	if !config.Plaintext && config.TLS == nil {
@@ -79,6 +80,9 @@ func serve(t *testing.T, config server.Config, listener net.Listener) *fixture {
 		t.Fatalf("new server: %v", err)
 	}
 	f.Server = s
+	for _, prepare := range before {
+		prepare(s)
+	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(listener) }()
 	t.Cleanup(func() {
@@ -212,7 +216,7 @@ func connect(t *testing.T, conn *grpc.ClientConn, request *clientspb.ConnectRequ
 	}()
 	t.Cleanup(func() {
 		cancel()
-		_ = s.wait() // a test that cares waits itself
+		_ = s.wait() // the test's own doing
 	})
 	if id, ok := <-s.beats; !ok || id != request.GetConnectionId() {
 		t.Fatalf("first keep-alive: got id %q, stream %v, want %q", id, s.err, request.GetConnectionId())
@@ -225,6 +229,22 @@ func (s *session) wait() error {
 	for range s.beats {
 	}
 	return s.err
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			t.Fatalf("waited %v in vain for: %s", patience, what)
+		}
+	}
 }
 
 // named is a request with an id and nothing else.

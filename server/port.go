@@ -54,7 +54,8 @@ func (p *port) serve(listener net.Listener) error {
 func (p *port) take(accepted net.Conn) {
 	c, ok := p.open.add(accepted)
 	if !ok {
-		_ = accepted.Close() // the server is closed
+		p.logger.Debug("the server is closed or has too many connections, closing a new one", slog.Any("peer", accepted.RemoteAddr()))
+		_ = accepted.Close() // nothing was sent
 		return
 	}
 	if err := setUserTimeout(accepted); err != nil {

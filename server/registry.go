@@ -4,6 +4,7 @@
 package server
 
 import (
+	"crypto/rand"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,9 @@ type Registry struct {
 	config RegistryConfig
 	start  time.Time // times inside are spans since then, on the monotonic clock
 	health *health.Server
+	peers  *peers // nil when there are none
+	// instance tells this server from all others, and from what it was before it was started anew.
+	instance string
 
 	// clients has locks of its own. Lock order: mu, then a shard. Keep-alives take a shard's lock only.
 	clients *clients
@@ -32,16 +36,25 @@ type Registry struct {
 	// mu guards what follows, and makes each change of clients and reservations one step for the count.
 	mu           sync.Mutex
 	connected    int
+	bare         int        // connections that a ConnCounter counts
+	places       *admission // of clients
 	reservations *reservations
 	limiter      *limiter
-	closed       bool
+	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
+	// empty is closed when the registry drains and no client is left.
+	empty chan struct{}
+	// changed is closed when a client comes or goes; nil while nobody waits for that.
+	changed chan struct{}
+
+	observers atomic.Int64 // open streams of ObserveConnectedClients
 
 	// What Count reads without mu: written under mu after each change. total holds until nextExpiry.
 	total      atomic.Int64
 	nextExpiry atomic.Int64
 }
 
-// NewRegistry returns an empty registry. It starts nothing; Close ends the streams of its clients.
+// NewRegistry returns an empty registry. It starts nothing; Close ends the streams of its clients and the connections to
+// its peers.
 func NewRegistry(config RegistryConfig) *Registry {
 	config = config.withDefaults()
 	r := &Registry{
@@ -51,8 +64,14 @@ func NewRegistry(config RegistryConfig) *Registry {
 		clients:      newClients(),
 		reservations: newReservations(config.ReservationTTL, config.MaxReservations, config.MaxReservationsPerAddress),
 		limiter:      newLimiter(config.ReservationRate, config.ReservationBurst),
+		places:       newAdmission(config.MaxClients, config.MaxClientsPerAddress),
+		empty:        make(chan struct{}),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
+	r.instance = rand.Text()
+	if config.Peers.Resolver != nil {
+		r.peers = newPeers(config.Peers, r.instance, config.Logger)
+	}
 	return r
 }
 
@@ -76,17 +95,20 @@ func (r *Registry) Count() int {
 // health service answers NOT_SERVING. It does not wait for the streams: whoever serves them does. Closing twice does
 // nothing.
 //
-// An orderly end, in which clients are moved elsewhere over a few seconds, has its place in front of this.
+// Drain, called before, moves the clients elsewhere over a few seconds.
 func (r *Registry) Close() {
 	r.mu.Lock()
-	already := r.closed
-	r.closed = true
+	first := r.advanceLocked(phaseClosed)
+	r.noteEmptyLocked()
 	r.mu.Unlock()
-	if already {
+	if !first {
 		return
 	}
 	r.health.Shutdown()
-	// No client can be added now, since connect looks at closed under mu.
+	if r.peers != nil {
+		r.peers.close()
+	}
+	// No client can be added now, since connect looks at the phase under mu.
 	for _, c := range r.clients.all() {
 		c.end(contract.ReasonClosing)
 	}
@@ -102,7 +124,7 @@ func (r *Registry) publishLocked() {
 		next = int64(expiry)
 	}
 	r.nextExpiry.Store(next)
-	r.total.Store(int64(r.connected + r.reservations.len()))
+	r.total.Store(int64(r.connected + r.bare + r.reservations.len()))
 }
 
 // verdict is what became of a request to reserve.
@@ -111,15 +133,15 @@ type verdict int
 const (
 	reserved verdict = iota
 	tooMany
-	refusedClosed
+	notServing
 )
 
 // reserve makes a reservation for the source. When there are too many, wait says when it is worth asking again.
 func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return 0, refusedClosed
+	if r.phase() != phaseServing {
+		return 0, notServing
 	}
 	now := r.now()
 	if !r.limiter.allow(from, r.start.Add(now)) {
@@ -136,13 +158,18 @@ func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 
 // connect registers a client in place of the reservation that announced it, if its source has one. A live client with
 // the same id is replaced and told: two streams cannot share one entry, and the newer one is more likely to be alive.
-// It returns false when the registry is closed.
-func (r *Registry) connect(c *client, from source) bool {
+// It returns the reason for which no client is taken, or nothing when it was registered.
+func (r *Registry) connect(c *client, from source) (refused string) {
 	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return false
+	refused = r.phase().reason()
+	if refused == "" && !r.places.enter(from) {
+		refused = contract.ReasonFull
 	}
+	if refused != "" {
+		r.mu.Unlock()
+		return refused
+	}
+	c.from = from
 	now := r.now()
 	c.beat.seen(now)
 	if !c.request.GetIsRunningWithDebugger() {
@@ -154,13 +181,16 @@ func (r *Registry) connect(c *client, from source) bool {
 	older := r.clients.put(c)
 	if older == nil {
 		r.connected++
+	} else {
+		r.places.leave(older.from)
 	}
+	r.noteChangeLocked()
 	r.publishLocked()
 	r.mu.Unlock()
 	if older != nil {
 		older.end(contract.ReasonReplaced)
 	}
-	return true
+	return ""
 }
 
 // disconnect removes a client whose stream ends. It removes nothing when the client was evicted or replaced before.
@@ -178,6 +208,9 @@ func (r *Registry) removeLocked(c *client) {
 		return
 	}
 	r.connected--
+	r.places.leave(c.from)
+	r.noteChangeLocked()
+	r.noteEmptyLocked()
 	r.reservations.expire(r.now())
 	r.publishLocked()
 }

@@ -3,7 +3,10 @@
 
 package server
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // RegistryConfig says what a registry is called and what it allows. The zero value is a stock server's behaviour with our
 // bounds; zero and negative numbers mean their defaults, so no bound can be switched off by accident.
@@ -13,10 +16,31 @@ type RegistryConfig struct {
 	// Version and CommitSHA are what GetVersionInfo answers.
 	Version, CommitSHA string
 
+	// Peers are the other servers of the cluster: with them the lists of clients are those of the whole cluster. The zero
+	// value means none.
+	Peers PeersConfig
+	// Logger gets what an operator should know of peers; nil means silence.
+	Logger *slog.Logger
+
 	// KeepAliveInterval is how often the server sends a keep-alive to each client. Default 1 s; at least 1 ms.
 	KeepAliveInterval time.Duration
 	// StaleAfter is how long a client may be silent before it is removed and told. Default 5 s.
 	StaleAfter time.Duration
+
+	// SendTimeout is how long a client may leave no room for a message of the server's before its stream is ended, since it
+	// does not read. Default 20 s.
+	SendTimeout time.Duration
+	// ObserveInterval is the least time between two lists for an observer of the connected clients. Default 1 s.
+	ObserveInterval time.Duration
+	// MaxObservers bounds the observers of the connected clients. Default 64.
+	MaxObservers int
+	// DrainPeriod is how long Drain takes to end the Connect streams, evenly spread. Default 5 s.
+	DrainPeriod time.Duration
+
+	// MaxClients bounds the connected clients; beyond it a Connect is refused with RESOURCE_EXHAUSTED. Default 65536.
+	MaxClients int
+	// MaxClientsPerAddress is the same for one peer address. Default 16384: many clients may be behind one address.
+	MaxClientsPerAddress int
 
 	// ReservationTTL is how long a reservation counts when its client does not come. Default 30 s.
 	ReservationTTL time.Duration
@@ -32,8 +56,17 @@ type RegistryConfig struct {
 
 // withDefaults returns the configuration with its defaults filled in.
 func (c RegistryConfig) withDefaults() RegistryConfig {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	c.KeepAliveInterval = max(positiveOr(c.KeepAliveInterval, time.Second), time.Millisecond)
 	c.StaleAfter = positiveOr(c.StaleAfter, 5*time.Second)
+	c.SendTimeout = positiveOr(c.SendTimeout, 20*time.Second)
+	c.ObserveInterval = positiveOr(c.ObserveInterval, time.Second)
+	c.MaxObservers = positiveOr(c.MaxObservers, 64)
+	c.DrainPeriod = positiveOr(c.DrainPeriod, 5*time.Second)
+	c.MaxClients = positiveOr(c.MaxClients, 65536)
+	c.MaxClientsPerAddress = positiveOr(c.MaxClientsPerAddress, 16384)
 	c.ReservationTTL = positiveOr(c.ReservationTTL, 30*time.Second)
 	c.MaxReservations = positiveOr(c.MaxReservations, 1024)
 	c.MaxReservationsPerAddress = positiveOr(c.MaxReservationsPerAddress, 256)

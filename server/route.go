@@ -17,10 +17,26 @@ func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch req.URL.Path {
 	case countPath, reservePath, healthPath:
-		s.registry.serveHTTP(w, req)
+		bounded(w, req, s.probes, s.registry.serveHTTP)
 	default:
-		s.config.Handler.ServeHTTP(w, req)
+		s.work.enter()
+		defer s.work.leave()
+		bounded(w, req, s.requests, s.config.Handler.ServeHTTP)
+		hurryBody(w, req)
 	}
+}
+
+// bounded answers a request when there is a place for it, and 503 otherwise.
+func bounded(w http.ResponseWriter, req *http.Request, places *admission, handle http.HandlerFunc) {
+	from := sourceOfText(req.RemoteAddr)
+	if !places.enter(from) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+		hurryBody(w, req)
+		return
+	}
+	defer places.leave(from)
+	handle(w, req)
 }
 
 // isGRPC tells a gRPC request from others by its content type, which must be exact or be followed by "+" or ";": gRPC-Web

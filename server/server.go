@@ -49,6 +49,9 @@ type Server struct {
 	http        *http.Server
 	port        *port
 	handlers    inFlight
+	work        *activity  // what a drain waits for
+	probes      *admission // bounds the requests to the registry's paths
+	requests    *admission // bounds those to the user's handler
 
 	// mu guards what follows.
 	mu        sync.Mutex
@@ -56,8 +59,11 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	addr      net.Addr
-	halves    sync.WaitGroup // the two loops over handed-over connections
-	closing   sync.Once
+	// grpcStopped is closed when the orderly end of the gRPC half is over; nil when none was begun.
+	grpcStopped chan struct{}
+
+	halves  sync.WaitGroup // the two loops over handed-over connections
+	closing sync.Once
 }
 
 // New returns a server that listens nowhere yet. The error names all that is wrong with the configuration.
@@ -66,12 +72,19 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	s := &Server{config: config, registry: config.Registry, listeners: make(map[net.Listener]struct{})}
+	s := &Server{
+		config: config, registry: config.Registry, work: newActivity(), listeners: make(map[net.Listener]struct{}),
+	}
 	if s.registry == nil {
 		s.registry, s.ownRegistry = NewRegistry(RegistryConfig{}), true
 	}
 	s.port = &port{
-		timeout:   config.HandshakeTimeout,
+		timeout: config.HandshakeTimeout,
+		open: conns{
+			work:   s.work,
+			places: newAdmission(config.MaxConnections, config.MaxConnectionsPerAddress),
+			epoch:  time.Now().Add(-time.Second),
+		},
 		admission: newAdmission(config.MaxHandshakes, config.MaxHandshakesPerAddress),
 		native:    newHandoff(),
 		web:       newHandoff(),
@@ -85,7 +98,9 @@ func New(config Config) (*Server, error) {
 		}
 		s.port.tls = routingConfig(base)
 	}
-	s.grpc = newGRPC(config)
+	s.probes = newAdmission(config.MaxRequests, config.MaxRequestsPerAddress)
+	s.requests = newAdmission(config.MaxRequests, config.MaxRequestsPerAddress)
+	s.grpc = s.newGRPC()
 	s.registry.Register(s.grpc)
 	s.http = s.newHTTP()
 	return s, nil
@@ -93,8 +108,9 @@ func New(config Config) (*Server, error) {
 
 // newGRPC makes the gRPC server. Its own keep-alive finds half-open connections; the policy lets clients ping without
 // being cut off for it, with or without streams.
-func newGRPC(config Config) *grpc.Server {
-	options := []grpc.ServerOption{
+func (s *Server) newGRPC() *grpc.Server {
+	config := s.config
+	options := append(s.interceptors(),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
 		grpc.MaxConcurrentStreams(config.MaxConcurrentStreams),
@@ -102,7 +118,7 @@ func newGRPC(config Config) *grpc.Server {
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-	}
+	)
 	options = append(options, config.GRPCOptions...)
 	// These two are last: the port relies on them.
 	options = append(options, grpc.Creds(handedOver{}), grpc.WaitForHandlers(true))
@@ -126,6 +142,7 @@ func (s *Server) newHTTP() *http.Server {
 			MaxConcurrentStreams: int(s.config.MaxConcurrentStreams),
 			SendPingTimeout:      pingInterval,
 			PingTimeout:          pingTimeout,
+			WriteByteTimeout:     writeTimeout,
 		},
 	}
 }
@@ -174,6 +191,7 @@ func (s *Server) begin(listener net.Listener) bool {
 		return true
 	}
 	s.started = true
+	RegisterReflection(s.grpc) // not before: the user may have one of their own
 	s.addr = listener.Addr()
 	s.halves.Go(func() { s.half("gRPC", s.grpc.Serve(s.port.native)) })
 	s.halves.Go(func() { s.half("HTTP", s.http.Serve(s.port.web)) })
@@ -191,34 +209,29 @@ func (s *Server) half(name string, err error) {
 // It takes less than 100 ms; only a handler of the user's that ignores its context may outlive it. Closing twice is
 // harmless.
 //
-// The orderly end, in which clients are told and running calls are waited for, has its place in front of this.
+// Drain is the orderly end, in which clients are told and running calls are waited for.
 func (s *Server) Close() {
 	s.closing.Do(s.close)
 }
 
 func (s *Server) close() {
-	s.mu.Lock()
-	s.closed = true
-	listeners := make([]net.Listener, 0, len(s.listeners))
-	for listener := range s.listeners {
-		listeners = append(listeners, listener)
-	}
-	s.mu.Unlock()
-	for _, listener := range listeners {
-		if err := listener.Close(); err != nil {
-			s.config.Logger.Debug("close a listener", slog.Any("error", err))
-		}
-	}
+	s.closeListeners()
 	s.port.close()
 	if s.ownRegistry {
 		s.registry.Close()
 	}
+	s.mu.Lock()
+	grpcStopped := s.grpcStopped
+	s.mu.Unlock()
 	// With their connections gone both end at once, unless a handler of the user's holds one of them.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = s.http.Close() // closes what is closed already
 		s.grpc.Stop()
+		if grpcStopped != nil {
+			<-grpcStopped
+		}
 		s.halves.Wait()
 		s.handlers.wait()
 	}()

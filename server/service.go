@@ -4,15 +4,14 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/evenkeel-go/evenkeel/contract"
@@ -53,27 +52,44 @@ func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream gr
 	}
 	ctx := stream.Context()
 	c := newClient(request, s.registry.addressSeenBy(ctx))
-	if !s.registry.connect(c, sourceOfCall(ctx)) {
-		return s.endStream(stream, contract.ReasonClosing)
+	if refused := s.registry.connect(c, sourceOfCall(ctx)); refused != "" {
+		return s.endStream(stream, refused)
 	}
 	defer s.registry.disconnect(c)
 	return s.sendKeepAlives(c, stream)
 }
 
-// sendKeepAlives sends one at once and then one in each interval, until the client leaves or is ended.
-func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStreamingServer[clientspb.ConnectionKeepAlive]) error {
+// sendKeepAlives sends one at once and then one in each interval, until the client leaves, is ended, or does not read.
+func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStream) error {
 	ticker := time.NewTicker(s.registry.config.KeepAliveInterval)
 	defer ticker.Stop()
 	keepAlive := &clientspb.ConnectionKeepAlive{ConnectionId: c.id}
+	out, ended, leaves := newOutbox(stream, s.registry.config.SendTimeout), c.ended, stream.Context().Done()
+	out.begin(keepAlive)
 	for {
-		if err := stream.Send(keepAlive); err != nil {
-			return err // made by grpc-go, and a status already
-		}
 		select {
+		case err := <-out.sent:
+			out.finish()
+			if err != nil {
+				return err // made by grpc-go, and a status already
+			}
+			if ended == nil {
+				return s.endStream(stream, c.reason)
+			}
 		case <-ticker.C:
-		case <-c.ended:
-			return s.endStream(stream, c.reason)
-		case <-stream.Context().Done():
+			if out.stalled() {
+				return out.stall()
+			}
+			// A client that does not read is owed no more than one. One that was ended waits for that one only.
+			if !out.pending {
+				out.begin(keepAlive)
+			}
+		case <-ended:
+			if !out.pending {
+				return s.endStream(stream, c.reason)
+			}
+			ended = nil // the status follows the message that is on its way
+		case <-leaves:
 			return statusOfContext(stream.Context())
 		}
 	}
@@ -92,13 +108,35 @@ func (s *connectionService) ConnectionKeepAlive(_ context.Context, keepAlive *cl
 	return s.empty, nil
 }
 
-// GetConnectedClients lists the clients of this server, by connection id. The answers of peers have their place here.
-func (s *connectionService) GetConnectedClients(context.Context, *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
-	items := s.registry.connectedClients()
-	slices.SortFunc(items, func(a, b *clientspb.ConnectedClient) int {
-		return cmp.Compare(a.GetConnectionId(), b.GetConnectionId())
-	})
+// GetConnectedClients lists the clients by connection id: those of the cluster, or of this server where there are no peers
+// or the caller asks for no more. Servers that did not answer are named in the response metadata.
+func (s *connectionService) GetConnectedClients(ctx context.Context, _ *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
+	items, header := s.registry.view(ctx, 0)
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	if header.Len() > 0 {
+		if err := grpc.SetHeader(ctx, header); err != nil {
+			return nil, err // made by grpc-go, and a status already
+		}
+	}
 	return &clientspb.IEnumerable_ConnectedClient{Items: items}, nil
+}
+
+// view returns the list of clients that a caller is to see, in order, and the response metadata that goes with it. What it
+// says of peers may be as old as maxAge.
+func (r *Registry) view(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, metadata.MD) {
+	items := r.connectedClients()
+	var header metadata.MD
+	switch {
+	case wantsLocal(ctx):
+		header = metadata.Pairs(contract.InstanceHeader, r.instance)
+	case r.peers != nil:
+		theirs, failures := r.peers.ask(ctx, maxAge)
+		items, header = append(items, theirs...), failureHeader(failures)
+	}
+	sortClients(items)
+	return items, header
 }
 
 // addressSeenBy is what the list of clients calls this server: its name, or else the address that the caller reached.

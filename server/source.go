@@ -44,13 +44,24 @@ func sourceOfText(hostPort string) source {
 }
 
 func sourceOfAddr(address net.Addr) source {
-	if tcp, ok := address.(*net.TCPAddr); ok {
-		return sourceOf(tcp.AddrPort().Addr())
+	if addrPort := addrPortOf(address); addrPort.IsValid() {
+		return sourceOf(addrPort.Addr())
 	}
+	return source{}
+}
+
+// addrPortOf returns an IP address and a port, from whatever type they come in, or the zero value.
+func addrPortOf(address net.Addr) netip.AddrPort {
 	if address == nil {
-		return source{}
+		return netip.AddrPort{}
 	}
-	return sourceOfText(address.String())
+	addrPort := netip.AddrPort{}
+	if tcp, ok := address.(*net.TCPAddr); ok {
+		addrPort = tcp.AddrPort()
+	} else if parsed, err := netip.ParseAddrPort(address.String()); err == nil {
+		addrPort = parsed
+	}
+	return netip.AddrPortFrom(addrPort.Addr().Unmap(), addrPort.Port())
 }
 
 // sourceOfCall takes the peer that grpc-go put into a call's context. On its native transport that is a TCP address; on a

@@ -23,7 +23,8 @@
 //
 // An error is one sentence on standard error. The exit status is 0 when the work was done, 1 when it failed, and 2 when
 // the command was called wrongly, which includes a connection string that cannot be read. A command that runs until it
-// is interrupted (Ctrl-C or SIGTERM) then ends as if its time had come; the second interrupt ends it at once with 1.
+// is interrupted (Ctrl-C or SIGTERM) then ends as if its time had come, and a server drains first; the second interrupt
+// ends it at once with 1.
 //
 // # Concurrency
 //

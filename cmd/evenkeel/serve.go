@@ -25,7 +25,14 @@ import (
 const serveHelp = `
 Run one server: the session protocol for gRPC clients, and /connections/count, /connections/reserve and /health over
 HTTP, all on one TLS port. It prints where it listens and a connection string for its clients, and serves until it is
-interrupted.
+interrupted (Ctrl-C) or terminated (SIGTERM).
+
+Then it drains: new clients are sent away, those that are connected are told to move to another server, a few at a time
+over --drain-period, and calls are served until the clients have left, or until --drain-limit has passed. A second signal
+ends it at once.
+
+With --peers, a connection string that names the servers of the cluster, this one among them or not, it lists the clients
+of all of them to who asks for the connected clients. Servers that do not answer are left out and named.
 
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
@@ -39,7 +46,8 @@ With --json, an object as soon as it serves:
 
 const serveExamples = `  evenkeel serve
   evenkeel serve --listen 127.0.0.1:0 --json
-  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem`
+  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem
+  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem --peers chronicle+srv://prod.example`
 
 func newServe(c *console) *cobra.Command {
 	s := &serving{console: c}
@@ -56,6 +64,10 @@ func newServe(c *console) *cobra.Command {
 	flags.StringVar(&s.cert, "cert", "", "the certificate, a PEM file, with intermediate ones behind it")
 	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
 	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
+	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers, without credentials")
+	flags.StringVar(&s.peersCA, "peers-ca", "", "trust the root certificates in this PEM file for peers instead of the system's")
+	flags.DurationVar(&s.drainPeriod, "drain-period", 5*time.Second, "how long it takes, when the server ends, to tell all clients to move")
+	flags.DurationVar(&s.drainLimit, "drain-limit", 30*time.Second, "how long the server then waits for clients to leave; 0 ends it at once")
 	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
 	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
 	return cmd
@@ -67,8 +79,12 @@ type serving struct {
 	listen    string
 	cert, key string
 	name      string
+	peers     string
+	peersCA   string
 	plaintext bool
 	asJSON    bool
+
+	drainPeriod, drainLimit time.Duration
 }
 
 // serveReport is the object of serve --json.
@@ -86,6 +102,10 @@ func (s *serving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	peers, err := s.peersConfig()
+	if err != nil {
+		return err
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -94,7 +114,7 @@ func (s *serving) run(ctx context.Context) error {
 	if s.name == "" {
 		s.name = listener.Addr().String()
 	}
-	srv, registry, err := s.server(listener.Addr(), certificate)
+	srv, registry, err := s.server(listener.Addr(), certificate, peers)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -103,10 +123,31 @@ func (s *serving) run(ctx context.Context) error {
 	if err := s.announce(listener.Addr(), certificate); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	stop := context.AfterFunc(ctx, srv.Close)
-	defer stop()
 	defer srv.Close()
-	return srv.Serve(listener)
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		s.end(srv)
+	})
+	err = srv.Serve(listener)
+	if !stop() {
+		<-ended // the listener is closed before the server has come to its end
+	}
+	return err
+}
+
+// end ends the server in the way that was asked for. A second signal ends the process meanwhile.
+func (s *serving) end(srv *server.Server) {
+	if s.drainLimit == 0 {
+		srv.Close()
+		return
+	}
+	if n := srv.Registry().Count(); n > 0 {
+		s.console.complain("draining (%d connected, %s at most): a second signal ends it at once", n, s.drainLimit)
+	}
+	if err := srv.Drain(context.Background()); err != nil {
+		s.console.complain("%s", sentence(err))
+	}
 }
 
 // check finds what cannot be meant, before anything is opened.
@@ -116,6 +157,9 @@ func (s *serving) check() error {
 		return usage("--cert and --key belong together: give both or neither")
 	case s.cert != "" && s.plaintext:
 		return usage("--plaintext excludes --cert and --key")
+	}
+	if s.drainPeriod <= 0 || s.drainLimit < 0 {
+		return usage("--drain-period must be more than 0, and --drain-limit no less")
 	}
 	_, port, err := net.SplitHostPort(s.listen)
 	if err != nil {
@@ -135,10 +179,14 @@ func (s *serving) certificate() (*tls.Certificate, error) {
 	return readKeyPair(s.cert, s.key)
 }
 
-func (s *serving) server(addr net.Addr, certificate *tls.Certificate) (*server.Server, *server.Registry, error) {
-	registry := server.NewRegistry(server.RegistryConfig{Name: s.name, Version: readVersion().Version})
+func (s *serving) server(addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig) (*server.Server, *server.Registry, error) {
+	peers.Self = []string{addr.String()}
+	registry := server.NewRegistry(server.RegistryConfig{
+		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers,
+		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	config := server.Config{
-		Registry: registry, Plaintext: s.plaintext,
+		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	switch {

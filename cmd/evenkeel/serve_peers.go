@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+
+	"github.com/evenkeel-go/evenkeel"
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/server"
+)
+
+// peersConfig says who the other servers are.
+func (s *serving) peersConfig() (server.PeersConfig, error) {
+	var config server.PeersConfig
+	switch {
+	case s.peers == "" && s.peersCA == "":
+		return config, nil
+	case s.peers == "":
+		return config, usage("--peers-ca needs --peers")
+	case s.peersCA != "" && s.plaintext:
+		return config, usage("--peers-ca and --plaintext exclude each other")
+	}
+	cs, err := connstring.Parse(s.peers)
+	if err != nil {
+		return config, &usageError{err: fmt.Errorf("--peers cannot be read: %s", sentence(err))}
+	}
+	if cs.AuthMode() != connstring.AuthModeNone || cs.CertificatePath != "" {
+		return config, usage("--peers takes no credentials and no certificate: servers ask each other without any")
+	}
+	if config.Resolver, err = evenkeel.Resolver(cs); err != nil {
+		return config, &usageError{err: fmt.Errorf("--peers cannot be used: %s", sentence(err))}
+	}
+	if s.plaintext {
+		config.Plaintext = true
+		return config, nil
+	}
+	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: cs.SkipTLSValidation} //nolint:gosec // asked for in the string
+	config.TLS.RootCAs, err = s.peerRoots()
+	return config, err
+}
+
+// peerRoots reads whom to trust as a peer; nil means whom the system trusts.
+func (s *serving) peerRoots() (*x509.CertPool, error) {
+	if s.peersCA == "" {
+		return nil, nil
+	}
+	content, err := readPEM("--peers-ca", s.peersCA)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := certificatesIn("--peers-ca", s.peersCA, content)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	for _, certificate := range certificates {
+		roots.AddCert(certificate)
+	}
+	return roots, nil
+}

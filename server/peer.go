@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
+)
+
+// Connections to peers are looked after as a client's are. A peer that comes back is noticed within peerBackoff.
+const (
+	peerPingInterval = 30 * time.Second
+	peerPingTimeout  = 10 * time.Second
+	peerBackoff      = 2 * time.Second
+)
+
+// peerServer is another server of the cluster, and the connection to it. It is safe for concurrent use.
+type peerServer struct {
+	addr     string
+	conn     *grpc.ClientConn
+	endpoint atomic.Pointer[discover.Endpoint] // where it was found last
+	failing  atomic.Bool
+}
+
+// answer is what a peer said.
+type answer struct {
+	items    []*clientspb.ConnectedClient
+	instance string // what it calls itself; empty from a stock server
+	err      error
+}
+
+// newPeer makes the peer of an address. It connects when it is first asked.
+func newPeer(addr string, config PeersConfig) (*peerServer, error) {
+	p := &peerServer{addr: addr}
+	transport := insecure.NewCredentials()
+	if !config.Plaintext {
+		transport = credentials.NewTLS(config.TLS)
+	}
+	var err error
+	p.conn, err = grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(transport),
+		grpc.WithContextDialer(p.dial),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: peerBackoff / 4, Multiplier: 1.6, Jitter: 0.2, MaxDelay: peerBackoff},
+			MinConnectTimeout: peerBackoff,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerPingInterval, Timeout: peerPingTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPeerAnswer)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// dial connects to where the peer was found last.
+func (p *peerServer) dial(ctx context.Context, _ string) (net.Conn, error) {
+	return dial.Dialer{}.Dial(ctx, *p.endpoint.Load())
+}
+
+// ask asks the peer for its own clients.
+func (p *peerServer) ask(ctx context.Context) answer {
+	ctx = metadata.AppendToOutgoingContext(ctx, contract.ScopeHeader, contract.ScopeLocal)
+	var header metadata.MD
+	list, err := clientspb.NewConnectionServiceClient(p.conn).GetConnectedClients(ctx, &emptypb.Empty{}, grpc.Header(&header))
+	if err != nil {
+		s := status.Convert(err)
+		return answer{err: errors.New(s.Code().String() + ": " + s.Message())}
+	}
+	a := answer{items: list.GetItems()}
+	if instance := header.Get(contract.InstanceHeader); len(instance) > 0 {
+		a.instance = instance[0]
+	}
+	return a
+}
+
+// note logs when the peer begins to fail and when it is back, and not what happens in between.
+func (p *peerServer) note(err error, logger *slog.Logger) {
+	switch failing := err != nil; {
+	case p.failing.Swap(failing) == failing:
+	case failing:
+		logger.Warn("a peer does not answer: its clients are missing from the list", slog.String("peer", p.addr), slog.Any("error", err))
+	default:
+		logger.Info("a peer answers again", slog.String("peer", p.addr))
+	}
+}
+
+func (p *peerServer) close() {
+	_ = p.conn.Close() // an error would say that it is closed
+}

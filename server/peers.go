@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// PeersConfig says who the other servers of a cluster are. The zero value is a server that knows of no other ones. It is
+// copied on use.
+type PeersConfig struct {
+	// Resolver finds the servers; nil means none. They may include this server itself, under whatever name: a server knows
+	// its own answer. evenkeel.Resolver makes one of a connection string.
+	Resolver discover.Resolver
+	// TLS are the settings for connections to them; nil means the roots of the system.
+	TLS *tls.Config
+	// Plaintext connects without TLS.
+	Plaintext bool
+	// Self is where this server is found, as "host:port". It saves the call to itself, and is needed only where stock
+	// servers answer in this server's name.
+	Self []string
+	// Timeout bounds the question to all of them together, the lookup included. Default 2 s.
+	Timeout time.Duration
+}
+
+// What one question to the cluster may take.
+const (
+	maxPeers         = 256      // beyond it servers are not asked, and reported
+	askedAtATime     = 32       // peers
+	questionsAtATime = 4        // from different callers; more of them wait
+	maxPeerAnswer    = 64 << 20 // bytes, a list of some hundred thousand clients
+)
+
+// peers asks the other servers of a cluster for their clients. Its connections are kept from one question to the next, and
+// are those of the servers that were found last. It is safe for concurrent use.
+type peers struct {
+	config   PeersConfig
+	resolver discover.Resolver
+	instance string // what this server calls itself towards peers
+	logger   *slog.Logger
+	places   chan struct{} // for questions that are being asked
+
+	mu     sync.Mutex
+	known  map[string]*peerServer // by address
+	closed bool
+
+	// shared is the answer that observers share. Its place in the channel is its lock, which a context can end the wait for.
+	shared chan sharedAnswer
+}
+
+// sharedAnswer is an answer of the whole cluster. It is only read.
+type sharedAnswer struct {
+	at       time.Time
+	items    []*clientspb.ConnectedClient
+	failures []failure
+}
+
+// failure is a part of the cluster that could not be asked.
+type failure struct {
+	where string // "host:port", or what was being done
+	err   error
+}
+
+func newPeers(config PeersConfig, instance string, logger *slog.Logger) *peers {
+	config.Timeout = positiveOr(config.Timeout, 2*time.Second)
+	config.Self = slices.Clone(config.Self)
+	ps := &peers{
+		config: config, resolver: discover.LastGood(config.Resolver), instance: instance, logger: logger,
+		places: make(chan struct{}, questionsAtATime), known: make(map[string]*peerServer),
+		shared: make(chan sharedAnswer, 1),
+	}
+	ps.shared <- sharedAnswer{}
+	return ps
+}
+
+// ask returns the clients of all other servers, and the servers that did not answer. With a maxAge, what one caller is told
+// serves others for as long.
+func (ps *peers) ask(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, []failure) {
+	if maxAge > 0 {
+		return ps.recent(ctx, maxAge)
+	}
+	return ps.clients(ctx)
+}
+
+// recent returns what clients would, or has returned to another observer no longer ago than maxAge.
+func (ps *peers) recent(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, []failure) {
+	var last sharedAnswer
+	select {
+	case last = <-ps.shared:
+	case <-ctx.Done():
+		return nil, []failure{{"peers", ctx.Err()}}
+	}
+	defer func() { ps.shared <- last }()
+	if !last.at.IsZero() && time.Since(last.at) <= maxAge {
+		return last.items, last.failures
+	}
+	now := time.Now()
+	items, failures := ps.clients(ctx)
+	if ctx.Err() == nil {
+		last = sharedAnswer{now, items, failures}
+	}
+	return items, failures
+}
+
+// clients asks all other servers now. It ends with ctx and after the timeout.
+func (ps *peers) clients(ctx context.Context) ([]*clientspb.ConnectedClient, []failure) {
+	ctx, cancel := context.WithTimeout(ctx, ps.config.Timeout)
+	defer cancel()
+	select {
+	case ps.places <- struct{}{}:
+		defer func() { <-ps.places }()
+	case <-ctx.Done():
+		return nil, []failure{{"peers", ctx.Err()}}
+	}
+	asked, failures := ps.find(ctx)
+	answers := make([]answer, len(asked))
+	var group errgroup.Group
+	group.SetLimit(askedAtATime)
+	for i, p := range asked {
+		group.Go(func() error {
+			answers[i] = p.ask(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // each answer has its own error
+	return ps.join(asked, answers, failures)
+}
+
+// join puts the answers together. A server that answers under several names counts once, and this one not at all.
+func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure) ([]*clientspb.ConnectedClient, []failure) {
+	var items []*clientspb.ConnectedClient
+	seen := map[string]bool{ps.instance: true}
+	for i, a := range answers {
+		asked[i].note(a.err, ps.logger)
+		switch {
+		case a.err != nil:
+			failures = append(failures, failure{asked[i].addr, a.err})
+		case a.instance == "" || !seen[a.instance]:
+			seen[a.instance] = true
+			items = append(items, a.items...)
+		}
+	}
+	return items, failures
+}
+
+// find returns the peers to ask, and drops the connections to those that are no longer there. The lookup gets half of the
+// time: with a name server that hangs, the peers found before are still asked.
+func (ps *peers) find(ctx context.Context) ([]*peerServer, []failure) {
+	lookup, cancel := context.WithTimeout(ctx, ps.config.Timeout/2)
+	defer cancel()
+	endpoints, err := ps.resolver.Resolve(lookup)
+	var failures []failure
+	if err != nil {
+		failures = append(failures, failure{"lookup", err})
+	}
+	if len(endpoints) > maxPeers {
+		failures = append(failures, failure{"peers", fmt.Errorf("%d of %d are not asked", len(endpoints)-maxPeers, len(endpoints))})
+		endpoints = endpoints[:maxPeers]
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.closed {
+		return nil, []failure{{"peers", ErrClosed}}
+	}
+	if len(endpoints) == 0 {
+		return nil, failures // it says nothing about the peers that are known
+	}
+	found := make(map[string]*peerServer, len(endpoints))
+	var asked []*peerServer
+	for _, e := range endpoints {
+		addr := e.Addr()
+		if found[addr] != nil || slices.Contains(ps.config.Self, addr) {
+			continue
+		}
+		p, err := ps.peerLocked(addr)
+		if err != nil {
+			failures = append(failures, failure{addr, err})
+			continue
+		}
+		p.endpoint.Store(&e)
+		found[addr] = p
+		asked = append(asked, p)
+	}
+	for addr, p := range ps.known {
+		if found[addr] == nil {
+			p.close()
+		}
+	}
+	ps.known = found
+	return asked, failures
+}
+
+func (ps *peers) peerLocked(addr string) (*peerServer, error) {
+	if p := ps.known[addr]; p != nil {
+		return p, nil
+	}
+	return newPeer(addr, ps.config)
+}
+
+// close closes the connections, which ends the questions on them.
+func (ps *peers) close() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.closed = true
+	for _, p := range ps.known {
+		p.close()
+	}
+	ps.known = nil
+}
+
+// wantsLocal reports whether a caller asks for the clients of this server only. That is how servers ask each other, so no
+// question goes round in circles.
+func wantsLocal(ctx context.Context) bool {
+	asked, _ := metadata.FromIncomingContext(ctx)
+	return slices.Contains(asked.Get(contract.ScopeHeader), contract.ScopeLocal)
+}
+
+// failureHeader tells the caller which parts of the cluster are missing from the answer.
+func failureHeader(failures []failure) metadata.MD {
+	md := metadata.MD{}
+	for i, f := range failures {
+		if i == maxFailuresTold {
+			md.Append(contract.PeerErrorHeader, fmt.Sprintf("peers: %d more did not answer", len(failures)-i))
+			break
+		}
+		md.Append(contract.PeerErrorHeader, headerText(f.where+": "+f.err.Error()))
+	}
+	return md
+}
+
+// What the header says of failures: so many, each with so many bytes.
+const (
+	maxFailuresTold = 16
+	maxFailureText  = 200
+)
+
+// headerText makes a text fit for a header: printable ASCII, and bounded.
+func headerText(text string) string {
+	safe := make([]byte, 0, min(len(text), maxFailureText))
+	for _, c := range text {
+		if len(safe) == maxFailureText {
+			break
+		}
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		safe = append(safe, byte(c))
+	}
+	return string(safe)
+}
