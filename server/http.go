@@ -34,9 +34,9 @@ const answerWithin = 10 * time.Second
 //
 //nolint:gochecknoglobals // constants, as far as the language allows
 var (
-	jsonType = []string{"application/json; charset=utf-8"} //nolint:gochecknoglobals // never written to
-	textType = []string{"text/plain"}                      //nolint:gochecknoglobals // never written to
-	noStore  = []string{"no-store"}                        //nolint:gochecknoglobals // never written to
+	jsonType = []string{"application/json; charset=utf-8"}
+	textType = []string{"text/plain"}
+	noStore  = []string{"no-store"}
 )
 
 // Handler returns the HTTP side: GET /connections/count, POST /connections/reserve and GET /health; HEAD works as GET

@@ -24,9 +24,10 @@ type port struct {
 	web       *handoff
 	logger    *slog.Logger
 
-	open     conns
-	wg       sync.WaitGroup // handshakes
-	shutdown chan struct{}
+	open conns
+	wg   sync.WaitGroup  // handshakes
+	life context.Context //nolint:containedctx // that of the handshakes, which begin at any time
+	end  context.CancelFunc
 }
 
 // serve accepts until the listener fails. It returns the listener's error.
@@ -75,7 +76,7 @@ func (p *port) take(accepted net.Conn) {
 
 // handshake runs the TLS handshake and hands the connection on.
 func (p *port) handshake(c *conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	ctx, cancel := context.WithTimeout(p.life, p.timeout)
 	secure := tls.Server(c, p.tls)
 	err := secure.HandshakeContext(ctx)
 	cancel()
@@ -99,14 +100,16 @@ func (p *port) hand(c net.Conn, to *handoff) {
 	}
 }
 
-// close cuts every connection and waits for the handshakes to end. The listeners are closed by their owner before.
+// close cuts every connection. The handshakes end with that, or with their context where one waits for a certificate;
+// wait waits for them. The listeners are closed by their owner before.
 func (p *port) close() {
-	close(p.shutdown)
+	p.end()
 	_ = p.native.Close() // never fails
 	_ = p.web.Close()
 	p.open.closeAll()
-	p.wg.Wait()
 }
+
+func (p *port) wait() { p.wg.Wait() }
 
 // sleep waits, and reports false when the port is closed meanwhile.
 func (p *port) sleep(d time.Duration) bool {
@@ -115,7 +118,7 @@ func (p *port) sleep(d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-p.shutdown:
+	case <-p.life.Done():
 		return false
 	}
 }

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -89,8 +90,8 @@ func New(config Config) (*Server, error) {
 		native:    newHandoff(),
 		web:       newHandoff(),
 		logger:    config.Logger,
-		shutdown:  make(chan struct{}),
 	}
+	s.port.life, s.port.end = context.WithCancel(context.Background())
 	if !config.Plaintext {
 		base, err := config.tlsConfig()
 		if err != nil {
@@ -206,7 +207,8 @@ func (s *Server) half(name string, err error) {
 }
 
 // Close stops the server at once: it cuts every connection, whatever goes on there, and ends everything the server started.
-// It takes less than 100 ms; only a handler of the user's that ignores its context may outlive it. Closing twice is
+// It takes less than 100 ms; only a handler, or a callback of
+// the TLS configuration, that ignores its context may outlive it. Closing twice is
 // harmless.
 //
 // Drain is the orderly end, in which clients are told and running calls are waited for.
@@ -234,6 +236,7 @@ func (s *Server) close() {
 		}
 		s.halves.Wait()
 		s.handlers.wait()
+		s.port.wait()
 	}()
 	patience := time.NewTimer(closeWithin)
 	defer patience.Stop()

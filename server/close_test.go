@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel/server"
+)
+
+// A certificate may come from a service that does not answer; the handshake that waits for it ends with the server.
+func TestCloseEndsAHandshakeThatWaitsForACertificate(t *testing.T) {
+	t.Parallel()
+	waiting := make(chan struct{})
+	s, err := server.New(server.Config{TLS: &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			close(waiting)
+			<-hello.Context().Done()
+			return nil, hello.Context().Err()
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	dialled := make(chan error, 1)
+	go func() {
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test's
+		if err == nil {
+			err = errors.Join(errors.New("there was a certificate after all"), conn.Close())
+		}
+		dialled <- err
+	}()
+	<-waiting
+	began := time.Now()
+	s.Close()
+	// The promise is 100 ms; the handshake's own limit is 10 s.
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("Close took %v", d)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve returned %v, want nil", err)
+	}
+	if err := <-dialled; err == nil || err.Error() == "there was a certificate after all" {
+		t.Errorf("the client got %v, want a failed handshake", err)
+	}
+}
