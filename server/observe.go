@@ -30,7 +30,7 @@ func (s *connectionService) ObserveConnectedClients(_ *emptypb.Empty, stream grp
 	defer r.observers.Add(-1)
 	ctx := stream.Context()
 	o := &observer{
-		registry: r, stream: stream, out: newOutbox(stream, r.config.SendTimeout),
+		registry: r, stream: stream, out: newOutbox(stream, r),
 		cluster: r.peers != nil && !wantsLocal(ctx), seed: maphash.MakeSeed(),
 	}
 	err := o.run(ctx)
