@@ -30,6 +30,14 @@ func (l *lane) tryEnter() bool {
 	return false
 }
 
+// broken is why the connection broke; nil while it works.
+func (l *lane) broken() error {
+	if l.transport == nil {
+		return nil
+	}
+	return l.transport.broke()
+}
+
 // flight is a further connection that is being made, for all calls that wait for one.
 type flight struct {
 	done chan struct{} // closed when err is set
@@ -38,12 +46,18 @@ type flight struct {
 
 // enter finds a connection for a call: the first that is not full, else a new one. The caller must leave it.
 func (g *generation) enter(ctx context.Context) (*lane, error) {
-	for {
+	for !g.sealed.Load() {
 		lanes := *g.lanes.Load()
 		for _, l := range lanes {
-			if l.tryEnter() {
-				return l, nil
+			if !l.tryEnter() {
+				continue
 			}
+			// Whoever seals looks for open calls after that: it sees this one, or this one sees the seal.
+			if g.sealed.Load() {
+				g.leave(l)
+				return nil, errGone
+			}
+			return l, nil
 		}
 		f := g.expand(len(lanes))
 		if f == nil {
@@ -61,11 +75,12 @@ func (g *generation) enter(ctx context.Context) (*lane, error) {
 			return nil, contextError(ctx, nil)
 		}
 	}
+	return nil, errGone
 }
 
 // leave ends what enter began.
 func (g *generation) leave(l *lane) {
-	if l.open.Add(-1) == 0 && g.retired.Load() {
+	if l.open.Add(-1) == 0 && g.sealed.Load() {
 		put(g.idle)
 	}
 }

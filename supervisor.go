@@ -30,6 +30,7 @@ type supervisor struct {
 	number  uint64      // of the last session
 	lost    string      // the Addr of the server whose session was lost last and not replaced since
 	failure error       // why the last attempt failed
+	hasty   int         // sessions in a row that were asked to leave before minStay
 
 	moves    []chan<- error // Reselect calls that wait for the result of the next attempt
 	leftover sync.WaitGroup // sessions that were left and still have calls
@@ -169,7 +170,7 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	if uptime >= steadyUptime {
 		s.attempter.penalties.Clear(s.lost)
 	}
-	if leaving(cause) && uptime >= minUptime {
+	if leaving(cause) && s.mayMove(uptime) {
 		s.emit(Event{Kind: EventLeaving, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
 		return sessionLeaving
 	}
@@ -182,6 +183,15 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 		return sessionFlapped
 	}
 	return sessionLost
+}
+
+// mayMove says whether a client that is asked to leave may go at once: not when it is sent round in circles.
+func (s *supervisor) mayMove(uptime time.Duration) bool {
+	s.hasty++
+	if uptime >= minStay {
+		s.hasty = 0
+	}
+	return s.hasty <= maxHasty
 }
 
 // move makes the next generation while the session that is to be left still serves. Nobody waits for jitter: the
