@@ -23,7 +23,7 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 	onFakeClock(t, func(t *testing.T, config server.Config) {
 		config.Registry = server.NewRegistry(server.RegistryConfig{MaxClients: 3, MaxReservations: 2})
 		f := serveMemory(t, config)
-		conn, client := f.grpcConn(t), f.httpClient(t, 1)
+		conn, client := f.grpcConn(t), f.httpClient(t, 2)
 		good := named("good")
 		good.IsRunningWithDebugger = true
 		s := connect(t, conn, good)
