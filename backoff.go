@@ -19,6 +19,11 @@ const (
 	// after another of that kind, counts as a failed attempt: a server that accepts and drops would be dialled in a tight
 	// loop otherwise.
 	minUptime = 2 * time.Second
+	// minStay is the same for a session whose server asks the client to leave, which is no fault: a server that drains
+	// asks new clients too, and a proxy may end connections at an early age. Only the third such session in a row that did
+	// not even last so long counts as a failed attempt, so that servers cannot send a client round in circles.
+	minStay  = 250 * time.Millisecond
+	maxHasty = 2
 )
 
 // ladder is the wait between failed attempts: 1 s, doubling to 30 s. Its zero value is at the bottom. It is climbed by

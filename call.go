@@ -95,7 +95,7 @@ func (g *generation) Invoke(ctx context.Context, method string, args, reply any,
 	if err = l.calls.Invoke(ctx, method, args, reply, opts...); err == nil || g.neverSent(err) {
 		return err
 	}
-	return g.callError(ctx, err)
+	return g.callError(ctx, l, err)
 }
 
 // NewStream begins a stream on the generation's server. It counts as open until it has ended.
@@ -112,25 +112,25 @@ func (g *generation) NewStream(
 	if err != nil {
 		leave() // an interceptor may have failed it before grpc-go knew of it
 		if !g.neverSent(err) {
-			err = g.callError(ctx, err)
+			err = g.callError(ctx, l, err)
 		}
 		return nil, err
 	}
-	return &stream{ClientStream: s, gen: g, ctx: ctx}, nil
+	return &stream{ClientStream: s, gen: g, lane: l, ctx: ctx}, nil
 }
 
-// neverSent says that a call failed before any of it left the client, so that it may go to the next generation: it
-// found the connection given up, or already closed, which grpc-go says of no unary call or new stream that reached a
-// connection.
-func (g *generation) neverSent(err error) bool {
-	//nolint:staticcheck // a status code alone cannot tell our close from a server that answers Canceled
-	return errors.Is(err, errGone) || g.cause() != nil && errors.Is(err, grpc.ErrClientConnClosing)
-}
+// neverSent says that a call failed before any of it left the client, so that it may go to the next generation. The
+// error that grpc-go has for calls on a closed connection does not say so: calls which that close cut off have the same.
+func (g *generation) neverSent(err error) bool { return errors.Is(err, errGone) }
 
 // callError is the error of a call that failed on g: the loss of the session where that cut it off, else the call's
-// own. The close of a generation looks like a cancellation to grpc-go, but the caller has not cancelled anything.
-func (g *generation) callError(ctx context.Context, err error) error {
+// own. The close of a generation looks like a cancellation to grpc-go, but the caller has not cancelled anything. A
+// connection that breaks takes its calls with it before the session has noticed.
+func (g *generation) callError(ctx context.Context, l *lane, err error) error {
 	cause := g.cause()
+	if cause == nil {
+		cause = l.broken()
+	}
 	if cause == nil || ctx.Err() != nil {
 		return err
 	}
@@ -146,7 +146,8 @@ func (g *generation) callError(ctx context.Context, err error) error {
 // stream gives the errors of a stream that was cut off their cause.
 type stream struct {
 	grpc.ClientStream
-	gen *generation
+	gen  *generation
+	lane *lane
 	//nolint:containedctx // the stream's own context, to tell the caller's cancellation from ours
 	ctx context.Context
 }
@@ -166,5 +167,5 @@ func (s *stream) error(err error) error {
 	if err == nil || err == io.EOF { //nolint:errorlint // grpc-go documents io.EOF itself, never wrapped
 		return err
 	}
-	return s.gen.callError(s.ctx, err)
+	return s.gen.callError(s.ctx, s.lane, err)
 }

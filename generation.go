@@ -6,7 +6,6 @@ package evenkeel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,10 +33,10 @@ type generation struct {
 	group  sync.WaitGroup
 
 	// dial makes one more connection to the same address.
-	dial    func(context.Context) (*transport, error)
-	lanes   atomic.Pointer[[]*lane] // the connections; replaced as a whole
-	retired atomic.Bool             // no longer the current one
-	idle    chan struct{}           // a lane has become idle after that; holds one token
+	dial   func(context.Context) (*transport, error)
+	lanes  atomic.Pointer[[]*lane] // the connections; replaced as a whole
+	sealed atomic.Bool             // takes no more calls: it is no longer the current one
+	idle   chan struct{}           // a lane has become idle after that; holds one token
 
 	mu     sync.Mutex
 	flight *flight // guarded by mu: the further connection that is being made
@@ -74,6 +73,7 @@ func (g *generation) cause() error { return context.Cause(g.ctx) }
 
 // close ends the session if it has not ended, closes the connections and waits for all goroutines.
 func (g *generation) close(cause error) {
+	g.sealed.Store(true)
 	g.end(cause)
 	g.closed()
 	g.mu.Lock() // so that no lane is added behind our back
@@ -85,9 +85,9 @@ func (g *generation) close(cause error) {
 	g.group.Wait()
 }
 
-// drain waits until no call is open, for limit at most.
+// drain waits until no call is open, for limit at most. Calls that come too late go to the next generation.
 func (g *generation) drain(ctx context.Context, limit time.Duration) {
-	g.retired.Store(true)
+	g.sealed.Store(true)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for g.openCalls() > 0 {
@@ -114,8 +114,8 @@ func (g *generation) watchTransport(t *transport) error {
 
 // lossCause says why a connection is not ready any more.
 func (t *transport) lossCause() error {
-	if broken := t.failure(); broken != nil {
-		return fmt.Errorf("%w: %w", ErrTransportLost, broken)
+	if broken := t.broke(); broken != nil {
+		return broken
 	}
 	return ErrGoAway
 }

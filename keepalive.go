@@ -84,8 +84,8 @@ func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	if reason := trailer.Get(contract.ReasonTrailer); len(reason) > 0 && reason[0] == contract.ReasonDraining {
 		return fmt.Errorf("%w: %w", ErrDraining, &foreignError{err})
 	}
-	if broken := k.gen.currentLanes()[0].transport.failure(); broken != nil {
-		return fmt.Errorf("%w: %w", ErrTransportLost, broken)
+	if broken := k.gen.currentLanes()[0].broken(); broken != nil {
+		return broken
 	}
 	if errors.Is(err, io.EOF) {
 		return ErrStreamEnded

@@ -33,20 +33,36 @@ func (l *lane) tryEnter(limit int64) bool {
 	return false
 }
 
+// broken is why the connection broke; nil while it works.
+func (l *lane) broken() error {
+	if l.transport == nil {
+		return nil
+	}
+	return l.transport.broke()
+}
+
 // flight is a further connection that is being made, for all calls that wait for one.
 type flight struct {
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-// enter finds a connection for a call: the first that is not full, else a new one. The caller must leave it.
+// enter finds a connection for a call: the first that is not full, else a new one. The caller must leave it. Whoever seals
+// the generation looks for open calls after that: it sees this one, or this one sees the seal and gets errGone.
 func (g *generation) enter(ctx context.Context) (*lane, error) {
-	for {
+	l, err := g.findLane(ctx)
+	if err == nil && g.sealed.Load() {
+		g.leave(l)
+		return nil, errGone
+	}
+	return l, err
+}
+
+func (g *generation) findLane(ctx context.Context) (*lane, error) {
+	for !g.sealed.Load() {
 		lanes := *g.lanes.Load()
-		for _, l := range lanes {
-			if l.tryEnter(maxCalls) {
-				return l, nil
-			}
+		if l := firstWithRoom(lanes, maxCalls); l != nil {
+			return l, nil
 		}
 		f := g.expand(len(lanes))
 		if f == nil {
@@ -54,27 +70,27 @@ func (g *generation) enter(ctx context.Context) (*lane, error) {
 		}
 		select {
 		case <-f.done:
-			switch {
-			case f.err == nil:
-			case g.cause() != nil:
-				return nil, errGone
-			default:
-				if l := g.squeeze(); l != nil {
-					return l, nil
-				}
-				return nil, unavailable("no further connection to "+g.endpoint.Addr(), f.err)
-			}
 		case <-ctx.Done():
 			return nil, contextError(ctx, nil)
 		}
+		if f.err == nil {
+			continue
+		}
+		if g.cause() != nil {
+			return nil, errGone
+		}
+		if l := firstWithRoom(*g.lanes.Load(), mostCalls); l != nil {
+			return l, nil
+		}
+		return nil, unavailable("no further connection to "+g.endpoint.Addr(), f.err)
 	}
+	return nil, errGone
 }
 
-// squeeze finds a connection for a call although all are full and no further one can be had: one with room below the
-// limit of stock servers. It returns nil when there is none.
-func (g *generation) squeeze() *lane {
-	for _, l := range *g.lanes.Load() {
-		if l.tryEnter(mostCalls) {
+// firstWithRoom enters the first lane that has fewer than limit calls; nil when there is none.
+func firstWithRoom(lanes []*lane, limit int64) *lane {
+	for _, l := range lanes {
+		if l.tryEnter(limit) {
 			return l
 		}
 	}
@@ -83,7 +99,7 @@ func (g *generation) squeeze() *lane {
 
 // leave ends what enter began.
 func (g *generation) leave(l *lane) {
-	if l.open.Add(-1) == 0 && g.retired.Load() {
+	if l.open.Add(-1) == 0 && g.sealed.Load() {
 		put(g.idle)
 	}
 }

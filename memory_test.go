@@ -37,6 +37,7 @@ type memoryServer struct {
 	hostpb.UnimplementedServerServer
 
 	name     string
+	interval time.Duration // between keep-alives; 1 s
 	listener *bufconn.Listener
 	server   *grpc.Server
 
@@ -69,7 +70,7 @@ func (s *memoryServer) Connect(
 	if r.GetConnectionId() != ownStream {
 		s.connects.Add(1)
 	}
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
 	for n := 0; ; n++ {
 		id := r.GetConnectionId()
@@ -147,7 +148,7 @@ func newMemoryCluster(t *testing.T, names ...string) *memoryCluster {
 	c := &memoryCluster{servers: make(map[string]*memoryServer)}
 	for _, name := range names {
 		s := &memoryServer{
-			name: name, listener: bufconn.Listen(64 << 10), server: grpc.NewServer(
+			name: name, interval: time.Second, listener: bufconn.Listen(64 << 10), server: grpc.NewServer(
 				grpc.MaxConcurrentStreams(100),
 				grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 			),

@@ -31,6 +31,7 @@ type supervisor struct {
 	number  uint64      // of the last session
 	lost    string      // the Addr of the server whose session was lost last and not replaced since
 	failure error       // why the last attempt failed
+	hasty   int         // sessions in a row that were asked to leave before minStay
 
 	moves    []chan<- error // Reselect calls that wait for the result of the next attempt
 	leftover sync.WaitGroup // sessions that were left and still have calls
@@ -171,14 +172,14 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	if uptime >= steadyUptime {
 		s.attempter.penalties.Clear(s.lost)
 	}
+	if leaving(cause) && s.mayMove(uptime) {
+		s.emit(Event{Kind: EventLeaving, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
+		return sessionLeaving
+	}
 	if uptime >= minUptime {
 		s.flaps = 0
 	} else {
 		s.flaps++
-	}
-	if leaving(cause) && s.flaps < 2 {
-		s.emit(Event{Kind: EventLeaving, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
-		return sessionLeaving
 	}
 	if uptime < steadyUptime && !leaving(cause) {
 		s.attempter.penalties.Fail(s.lost, now)
@@ -189,6 +190,15 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	}
 	s.failure = cause
 	return sessionFlapped
+}
+
+// mayMove says whether a client that is asked to leave may go at once: not when it is sent round in circles.
+func (s *supervisor) mayMove(uptime time.Duration) bool {
+	s.hasty++
+	if uptime >= minStay {
+		s.hasty = 0
+	}
+	return s.hasty <= maxHasty
 }
 
 // move makes the next generation while the session that is to be left still serves. Nobody waits for jitter: the

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -152,6 +153,14 @@ func (e *handshakeTimeout) Unwrap() error { return e.cause }
 func (t *transport) failure() error {
 	if err := t.broken.Load(); err != nil {
 		return *err
+	}
+	return nil
+}
+
+// broke is failure as the loss of a session.
+func (t *transport) broke() error {
+	if err := t.failure(); err != nil {
+		return fmt.Errorf("%w: %w", ErrTransportLost, err)
 	}
 	return nil
 }

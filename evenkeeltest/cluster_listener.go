@@ -147,7 +147,7 @@ func (l *faultListener) cutHTTP() {
 // reset closes the listener and resets its connections.
 func (l *faultListener) reset() {
 	// First the port, so that nobody who notices the reset gets in again.
-	_ = l.Listener.Close() // it cannot fail but by being closed
+	_ = l.Close() // it cannot fail but by being closed
 	l.mu.Lock()
 	l.dead = true
 	for _, c := range l.open {

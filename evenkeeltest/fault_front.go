@@ -53,9 +53,9 @@ type goAwayServer struct {
 	conns *handoff
 }
 
-func newFront(config Config, real *server.Server, settings *tls.Config, f *faults) *front {
+func newFront(config Config, owner *server.Server, settings *tls.Config, f *faults) *front {
 	fr := &front{
-		config: config, real: real, tls: settings, faults: f,
+		config: config, real: owner, tls: settings, faults: f,
 		web: newHandoff(), done: make(chan struct{}), goAway: make(map[time.Duration]*goAwayServer),
 	}
 	protocols := new(http.Protocols)
@@ -182,7 +182,7 @@ func (f *front) spoil(w http.ResponseWriter, req *http.Request, of func(Fault) H
 		}
 	}
 	if fault.Abort {
-		panic(http.ErrAbortHandler) // net/http's way to break a request off
+		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to break a request off
 	}
 	if !fault.replaces() {
 		return false

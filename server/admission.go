@@ -14,6 +14,7 @@ type admission struct {
 	mu       sync.Mutex
 	taken    int
 	bySource map[source]int
+	refused  uint64
 }
 
 func newAdmission(limit, perSource int) *admission {
@@ -25,6 +26,7 @@ func (a *admission) enter(from source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.taken >= a.max || a.bySource[from] >= a.maxPerSource {
+		a.refused++
 		return false
 	}
 	a.taken++
@@ -39,4 +41,11 @@ func (a *admission) leave(from source) {
 	if a.bySource[from]--; a.bySource[from] == 0 {
 		delete(a.bySource, from)
 	}
+}
+
+// refusals is how often there was no place.
+func (a *admission) refusals() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
 }

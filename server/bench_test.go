@@ -38,7 +38,9 @@ func fill(tb testing.TB, registry *server.Registry, clients int) []string {
 func BenchmarkKeepAlive(b *testing.B) {
 	for _, clients := range []int{1_000, 100_000} {
 		b.Run("clients="+strconv.Itoa(clients), func(b *testing.B) {
-			registry := server.NewRegistry(server.RegistryConfig{StaleAfter: 1 << 62})
+			registry := server.NewRegistry(server.RegistryConfig{
+				StaleAfter: 1 << 62, MaxClients: clients, MaxClientsPerAddress: clients,
+			})
 			ids := fill(b, registry, clients)
 			b.ReportAllocs()
 			i := 0

@@ -190,6 +190,12 @@ func (cs *conns) find(remote, local net.Addr) *conn {
 	return cs.byEnds[e]
 }
 
+func (cs *conns) count() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.open)
+}
+
 // closeAll closes every connection and lets none in any more.
 func (cs *conns) closeAll() {
 	cs.mu.Lock()

@@ -23,6 +23,3 @@ func (r *Registry) BucketsForTest() int {
 	defer r.mu.Unlock()
 	return r.limiter.byUse.Len()
 }
-
-// ObserversForTest returns how many streams of ObserveConnectedClients are open.
-func (r *Registry) ObserversForTest() int { return int(r.observers.Load()) }

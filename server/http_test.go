@@ -171,6 +171,7 @@ func TestReserveDoesNotWaitForABody(t *testing.T) {
 		if err != nil || response.StatusCode != http.StatusOK || !response.Close {
 			t.Fatalf("got %v, %v, want 200 and a close", response, err)
 		}
+		_ = response.Body.Close() // empty
 		if _, err := reader.ReadByte(); err != io.EOF {
 			t.Errorf("after the answer: got %v, want the end of the connection", err)
 		}

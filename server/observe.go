@@ -21,7 +21,9 @@ import (
 
 // ObserveConnectedClients sends the list of clients now and after each change, at most once in each interval. That a client
 // was heard of is no change. To an observer that reads slowly the changes in between are lost, the newest list is not.
-func (s *connectionService) ObserveConnectedClients(_ *emptypb.Empty, stream grpc.ServerStreamingServer[clientspb.IEnumerable_ConnectedClient]) error {
+func (s *connectionService) ObserveConnectedClients(
+	_ *emptypb.Empty, stream grpc.ServerStreamingServer[clientspb.IEnumerable_ConnectedClient],
+) error {
 	r := s.registry
 	if r.observers.Add(1) > int64(r.config.MaxObservers) {
 		r.observers.Add(-1)
@@ -30,7 +32,7 @@ func (s *connectionService) ObserveConnectedClients(_ *emptypb.Empty, stream grp
 	defer r.observers.Add(-1)
 	ctx := stream.Context()
 	o := &observer{
-		registry: r, stream: stream, out: newOutbox(stream, r.config.SendTimeout),
+		registry: r, stream: stream, out: newOutbox(stream, r),
 		cluster: r.peers != nil && !wantsLocal(ctx), seed: maphash.MakeSeed(),
 	}
 	err := o.run(ctx)

@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,14 +25,15 @@ import (
 type outbox struct {
 	stream   grpc.ServerStream
 	patience time.Duration
+	stalls   *atomic.Uint64 // how often a client did not read
 
 	sent    chan error // the result of the send that is pending; holds one
 	pending bool
 	began   time.Time
 }
 
-func newOutbox(stream grpc.ServerStream, patience time.Duration) *outbox {
-	return &outbox{stream: stream, patience: patience, sent: make(chan error, 1)}
+func newOutbox(stream grpc.ServerStream, r *Registry) *outbox {
+	return &outbox{stream: stream, patience: r.config.SendTimeout, stalls: &r.tallies.stalled, sent: make(chan error, 1)}
 }
 
 // begin starts to send a message; nothing may be pending.
@@ -65,6 +67,7 @@ func (o *outbox) send(ctx context.Context, message any) error {
 // stall is the error of a stream whose client does not read. The client gets it late or never: it stands behind the
 // messages that it does not read.
 func (o *outbox) stall() error {
+	o.stalls.Add(1)
 	o.stream.SetTrailer(metadata.Pairs(contract.ReasonTrailer, contract.ReasonStalled))
 	text := fmt.Sprintf("connection stalled: nothing was read for %s s", secondsText(o.patience))
 	return &endError{reason: contract.ReasonStalled, status: status.New(codes.Unavailable, text)}

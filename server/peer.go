@@ -56,7 +56,8 @@ func newPeer(addr string, config PeersConfig) (*peerServer, error) {
 		transport = credentials.NewTLS(config.TLS)
 	}
 	var err error
-	p.conn, err = grpc.NewClient("passthrough:///"+addr,
+	p.conn, err = grpc.NewClient("passthrough:///peer", // dial knows better
+		grpc.WithAuthority(addr),
 		grpc.WithTransportCredentials(transport),
 		grpc.WithContextDialer(p.dial),
 		grpc.WithDisableServiceConfig(),

@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -136,7 +137,12 @@ func (ps *peers) clients(ctx context.Context) ([]*clientspb.ConnectedClient, []f
 			return nil
 		})
 	}
-	_ = group.Wait() // each answer has its own error
+	_ = group.Wait()                             // each answer has its own error
+	if !errors.Is(ctx.Err(), context.Canceled) { // a caller that has left says nothing about the peers
+		for i, a := range answers {
+			asked[i].note(a.err, ps.logger)
+		}
+	}
 	return ps.join(asked, answers, failures)
 }
 
@@ -145,7 +151,6 @@ func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure)
 	var items []*clientspb.ConnectedClient
 	seen := map[string]bool{ps.instance: true}
 	for i, a := range answers {
-		asked[i].note(a.err, ps.logger)
 		switch {
 		case a.err != nil:
 			failures = append(failures, failure{asked[i].addr, a.err})

@@ -47,6 +47,7 @@ type Registry struct {
 	changed chan struct{}
 
 	observers atomic.Int64 // open streams of ObserveConnectedClients
+	tallies   tallies
 
 	// What Count reads without mu: written under mu after each change. total holds until nextExpiry.
 	total      atomic.Int64
@@ -145,12 +146,14 @@ func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 	}
 	now := r.now()
 	if !r.limiter.allow(from, r.start.Add(now)) {
+		r.tallies.unreserved.Add(1)
 		return 0, tooMany
 	}
 	r.reservations.expire(now)
 	wait, ok := r.reservations.add(from, now)
 	r.publishLocked()
 	if !ok {
+		r.tallies.unreserved.Add(1)
 		return wait, tooMany
 	}
 	return 0, reserved
@@ -183,6 +186,7 @@ func (r *Registry) connect(c *client, from source) (refused string) {
 		r.connected++
 	} else {
 		r.places.leave(older.from)
+		r.tallies.replaced.Add(1)
 	}
 	r.noteChangeLocked()
 	r.publishLocked()
@@ -231,6 +235,7 @@ func (r *Registry) checkStale(c *client) {
 		return // ended or replaced in the meantime
 	}
 	r.removeLocked(c)
+	r.tallies.evicted.Add(1)
 	c.end(contract.ReasonEvicted)
 }
 
@@ -238,6 +243,7 @@ func (r *Registry) checkStale(c *client) {
 func (r *Registry) keepAlive(id string) bool {
 	b := r.clients.get(id)
 	if b == nil {
+		r.tallies.unknown.Add(1)
 		return false
 	}
 	b.seen(r.now())

@@ -48,6 +48,7 @@ type connectionService struct {
 // Connect registers a client for as long as its stream is open and sends it keep-alives.
 func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream grpc.ServerStreamingServer[clientspb.ConnectionKeepAlive]) error {
 	if err := checkConnectionID(request.GetConnectionId()); err != nil {
+		s.registry.tallies.invalid.Add(1)
 		return err
 	}
 	ctx := stream.Context()
@@ -64,7 +65,7 @@ func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStream) 
 	ticker := time.NewTicker(s.registry.config.KeepAliveInterval)
 	defer ticker.Stop()
 	keepAlive := &clientspb.ConnectionKeepAlive{ConnectionId: c.id}
-	out, ended, leaves := newOutbox(stream, s.registry.config.SendTimeout), c.ended, stream.Context().Done()
+	out, ended, leaves := newOutbox(stream, s.registry), c.ended, stream.Context().Done()
 	out.begin(keepAlive)
 	for {
 		select {

@@ -147,7 +147,10 @@ func TestClientThatNeverReadsIsCutOff(t *testing.T) {
 					eventually(t, "nobody connected", func() bool { return f.Registry().Count() == 0 })
 				}
 				// The handler has ended with the connection: the observer's place is free.
-				eventually(t, "no observers", func() bool { return f.Registry().ObserversForTest() == 0 })
+				eventually(t, "no observers", func() bool { return f.Registry().Stats().Observers == 0 })
+				if got := f.Registry().Stats(); got.StalledStreams+got.EvictedClients == 0 {
+					t.Errorf("stats: got %+v, want it told why", got)
+				}
 				f.Registry().Close()
 			})
 		}

@@ -41,9 +41,14 @@ func TestSessionsCostLittleMoreThanOnABareServer(t *testing.T) {
 	var table strings.Builder
 	result.print(&table)
 	t.Logf("\n%s", &table)
-	for _, s := range append(result.bare, result.ours...) {
-		if got, want := float64(s.answers)/result.plan.window.Seconds(), 0.9*float64(*sessions); got < want {
-			t.Errorf("answers: got %.0f a second, want %.0f: the machine is too slow for this, or a server", got, want)
+	enough := int64(0.9 * float64(*sessions) * result.plan.window.Seconds())
+	for i := range result.bare {
+		// Then the clients were not served as often as they should be, and the machine is what was measured.
+		if got := result.bare[i].answers; got < enough {
+			t.Skipf("answers to the bare server: got %d, want %d: the machine is too busy", got, enough)
+		}
+		if got := result.ours[i].answers; got < enough {
+			t.Errorf("answers to our server: got %d, want %d, as the bare one had", got, enough)
 		}
 	}
 	if got := result.memory(); got > mostOverBare {

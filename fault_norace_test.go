@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+//go:build !race
+
+package evenkeel_test
+
+// slowness is by how much tests that measure time are slower than usual; it is higher with the race detector.
+const slowness = 1
