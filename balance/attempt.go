@@ -59,7 +59,8 @@ func NewAttempt(endpoints []discover.Endpoint, penalties *Penalties, lost string
 // exhausted. The caller owns the result.
 //
 // They are those of the lowest priority number that has not failed: none of whose candidates are left, or of which five
-// have failed. Of these, penalised ones are offered only when there are no others. The server whose session was just
+// have failed. Of these, penalised ones are offered only when there are no others, and then those with the shortest
+// penalty: they have failed least often, where all servers have lost sessions lately. The server whose session was just
 // lost is offered only when nobody else is, penalised or not, until the first other candidate has failed: what ended
 // the session most likely has not ended yet. Neither rule brings a higher priority number into play.
 func (a *Attempt) Candidates(now time.Time) []discover.Endpoint {
@@ -87,26 +88,26 @@ func (a *Attempt) Failed(endpoint discover.Endpoint) {
 	}
 }
 
-// preferred returns the endpoints that are neither penalised nor just lost, else those that are not just lost, else
-// all. It needs at least one.
+// preferred returns the endpoints with the shortest penalty, which is none for those that are not penalised, without the
+// one that was just lost unless it is the only one. It needs at least one.
 func (a *Attempt) preferred(left []discover.Endpoint, now time.Time) []discover.Endpoint {
-	var good, penalised []discover.Endpoint
+	var best []discover.Endpoint
+	var least time.Duration
 	for _, endpoint := range left {
 		addr := endpoint.Addr()
-		switch {
-		case addr == a.lost && !a.tried:
-		case a.penalties != nil && a.penalties.Penalised(addr, now):
-			penalised = append(penalised, endpoint)
-		default:
-			good = append(good, endpoint)
+		if addr == a.lost && !a.tried {
+			continue
+		}
+		penalty := a.penalties.span(addr, now)
+		if len(best) == 0 || penalty < least {
+			best, least = nil, penalty
+		}
+		if penalty == least {
+			best = append(best, endpoint)
 		}
 	}
-	switch {
-	case len(good) > 0:
-		return good
-	case len(penalised) > 0:
-		return penalised
-	default:
+	if len(best) == 0 {
 		return slices.Clone(left)
 	}
+	return best
 }

@@ -71,6 +71,7 @@ func TestAttempt(t *testing.T) {
 		{name: "penalised candidates wait", endpoints: "abc", penalised: "ac", want: "b"},
 		{name: "until no other is left", endpoints: "abc", penalised: "ac", fails: "bc", want: "b ac a"},
 		{name: "all are penalised", endpoints: "ab", penalised: "ab", want: "ab"},
+		{name: "of penalised ones the shortest penalty goes first", endpoints: "abc", penalised: "aabcc", fails: "b", want: "b ac"},
 		{name: "penalised ones go before the next priority", endpoints: "ab/c", penalised: "ab", fails: "ab", want: "ab b c"},
 
 		{name: "a penalised one goes before the lost one", endpoints: "ab", penalised: "a", lost: "b", fails: "a", want: "a b"},

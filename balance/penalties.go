@@ -71,6 +71,19 @@ func (p *Penalties) Penalised(addr string, now time.Time) bool {
 	return ok && now.Before(entry.until)
 }
 
+// span is how long the running penalty of the endpoint is in all; 0 when none runs. Nil penalises nobody.
+func (p *Penalties) span(addr string, now time.Time) time.Duration {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if entry, ok := p.entries[addr]; ok && now.Before(entry.until) {
+		return entry.span
+	}
+	return 0
+}
+
 // forgetLocked looks at every entry. Failures are rare, and the entries few.
 func (p *Penalties) forgetLocked(now time.Time) {
 	for addr, entry := range p.entries {
