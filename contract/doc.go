@@ -15,7 +15,7 @@
 //	}
 //	_, err = client.ConnectionKeepAlive(ctx, keepAlive)
 //
-// The comparison of a client's contract with a server's has its place here, too.
+// A client's contract is not compared with a server's yet.
 //
 // # Configuration
 //

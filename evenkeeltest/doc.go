@@ -3,13 +3,6 @@
 
 // Package evenkeeltest runs the surroundings of a client on the loopback interface, for tests and demonstrations.
 //
-// [DNS] is a real name server whose records and faults can be changed while it runs:
-//
-//	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
-//	dns.SetSRV("_chronicle._tcp.cluster.test", evenkeeltest.SRV{Target: "node1.cluster.test", Port: 35000})
-//	dns.SetAddrs("node1.cluster.test", netip.MustParseAddr("127.0.0.1"))
-//	conn, err := evenkeel.Dial(ctx, "chronicle+srv://cluster.test/?srvNameServer="+dns.Addr())
-//
 // [Cluster] is a set of real servers on real sockets, with a certificate authority and a name server that knows them. Each
 // server does wrong what it is told to, while it runs, and a relay in front of it is the network at fault:
 //
@@ -19,6 +12,13 @@
 //	cluster.Servers[0].SetFault(evenkeeltest.Fault{Count: evenkeeltest.HTMLPage()})
 //	cluster.Servers[1].Relay().Stall()
 //	cluster.Servers[2].Kill()
+//
+// [DNS], which a cluster has too, is a real name server whose records and faults can be changed while it runs:
+//
+//	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+//	dns.SetSRV("_chronicle._tcp.cluster.test", evenkeeltest.SRV{Target: "node1.cluster.test", Port: 35000})
+//	dns.SetAddrs("node1.cluster.test", netip.MustParseAddr("127.0.0.1"))
+//	resolver, err := discover.SRV(discover.SRVConfig{Name: "cluster.test", NameServer: dns.Addr()})
 //
 // [Relay] also stands alone, in front of any TCP server.
 //

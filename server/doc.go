@@ -28,8 +28,9 @@
 // RegistryConfig and Config; their zero values are usable, and each field says its default. A server without a
 // certificate makes one for development. Plaintext has to be asked for.
 //
-// Whoever embeds the registry needs a keepalive.EnforcementPolicy with a MinTime below 10 s and PermitWithoutStream, or
-// gRPC cuts off clients that ping; and keepalive.ServerParameters, or clients that vanish without a word stay for hours.
+// Whoever embeds the registry in a grpc.Server of his own should give it a keepalive.EnforcementPolicy with a MinTime below
+// 10 s and PermitWithoutStream: grpc-go cuts off clients that ping a connection without traffic, such as ours without a
+// session; and keepalive.ServerParameters, or clients that vanish without a word stay for hours.
 // The bounds of Config, on connections and HTTP requests, are a Server's; those of RegistryConfig hold in any server.
 //
 // # Errors
