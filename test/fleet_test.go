@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	fleetClients = 60
+	fleetClients     = 60
+	leastConnections = "least-connections"
 	// settledAge is how long sessions have stood before a server is killed: the loss of one that stood for less than two
 	// seconds counts as a failed attempt, after which a client backs off.
 	settledAge = 2500 * time.Millisecond
@@ -53,12 +54,19 @@ func TestFleetSurvivesAKilledServer(t *testing.T) {
 	needSignals(t)
 	var fleets []*fleet
 	for _, srv := range []bool{false, true} {
-		for _, balancer := range []string{"least-connections", "round-robin", "random"} {
+		for _, balancer := range []string{leastConnections, "round-robin", "random"} {
 			fleets = append(fleets, startFleet(t, fleetCase{balancer: balancer, srv: srv}))
 		}
 	}
 	for _, f := range fleets {
-		f.loseAServer(within(t))
+		if f.loseAServer(within(t)) < recoveryMedian {
+			continue
+		}
+		// Other programs may have had the processors just then. Whatever is slow by itself is so again.
+		if got := startFleet(t, f.name).loseAServer(within(t)); got >= recoveryMedian {
+			t.Errorf("%s: the median of the times from the kill is %v, and was as long before, want less than %v",
+				f.name, ms(got), recoveryMedian)
+		}
 	}
 }
 
@@ -96,32 +104,54 @@ func startFleet(t *testing.T, name fleetCase) *fleet {
 	return f
 }
 
-// checkSpread compares the spread that the clients tell with that of the servers, and with what the strategy promises.
+// checkSpread compares the spread that the clients tell with that of the servers.
+//
+// How even it is proves little for clients that start all at once: they decide on counts that are as old as their probes
+// took, and on a busy machine the minimum of old counts draws a crowd. The demonstration shows what clients do that start
+// one after the other. What can be held against each client here is its own decision.
 func (f *fleet) checkSpread(ctx context.Context) {
 	f.t.Helper()
 	counts := spread(f.started)
 	f.t.Logf("%s: %d clients ready after %v, spread %v", f.name, fleetClients, f.took.Round(time.Millisecond), sortedCounts(counts))
 	awaitCount(ctx, f.t, fleetClients, slices.Collect(maps.Values(f.servers))...)
-	most := 0
 	for endpoint, s := range f.servers {
 		if got, want := s.count(ctx), counts[endpoint]; got != want {
 			f.t.Errorf("%s: %s counts %d clients, and %d say that they are there", f.name, endpoint, got, want)
 		}
 		// By chance alone a server stays without any of 60 clients once in 10 thousand million runs.
-		if counts[endpoint] == 0 {
+		if f.name.balancer != leastConnections && counts[endpoint] == 0 {
 			f.t.Errorf("%s: %s has no client", f.name, endpoint)
 		}
-		most = max(most, counts[endpoint])
-	}
-	// Clients that start all at once decide on counts that are as old as their probes took, which on a busy machine is
-	// long; how even they are when they start one after the other is the demonstration's to show.
-	if even := fleetClients / len(f.servers); f.name.balancer == "least-connections" && most > 2*even {
-		f.t.Errorf("%s: spread is %v, want at most %d on each", f.name, counts, 2*even)
 	}
 }
 
-// loseAServer kills the server with the most clients, and waits until they are ready elsewhere.
-func (f *fleet) loseAServer(ctx context.Context) {
+// checkDecisions holds every selection against the strategy: the fewest of the counts seen, or no count at all.
+func (f *fleet) checkDecisions(events []connectEvent) {
+	f.t.Helper()
+	selected := 0
+	for _, e := range events {
+		if e.Event != "selected" {
+			continue
+		}
+		selected++
+		seen, answered := e.Counts[e.Endpoint]
+		switch {
+		case f.name.balancer != leastConnections:
+			if len(e.Counts) > 0 {
+				f.t.Errorf("%s: client %d has asked for the counts %v", f.name, e.Client, e.Counts)
+			}
+		case !answered || seen > slices.Min(slices.Collect(maps.Values(e.Counts))):
+			f.t.Errorf("%s: client %d has seen %v and picked %s", f.name, e.Client, e.Counts, e.Endpoint)
+		}
+	}
+	if selected < fleetClients {
+		f.t.Errorf("%s: %d servers were selected for %d clients", f.name, selected, fleetClients)
+	}
+}
+
+// loseAServer kills the server with the most clients, and waits until they are ready elsewhere. It returns the median of
+// the times that they took, from the kill.
+func (f *fleet) loseAServer(ctx context.Context) time.Duration {
 	f.t.Helper()
 	f.clients.awaitAge(ctx, settledAge)
 	counts := spread(f.started)
@@ -138,10 +168,8 @@ func (f *fleet) loseAServer(ctx context.Context) {
 	f.t.Logf("%s: the %d clients of %s are ready elsewhere after a median of %v, at most %v (from the loss %v, %v); spread %v",
 		f.name, counts[victim], victim, ms(median(sinceKill)), ms(slices.Max(sinceKill)), ms(median(sinceLoss)),
 		ms(slices.Max(sinceLoss)), sortedCounts(spread(after)))
-	if got := median(sinceKill); got >= recoveryMedian {
-		f.t.Errorf("%s: median of the times from the kill is %v, want less than %v", f.name, got, recoveryMedian)
-	}
 	f.checkEnd(ctx, victim, median(sinceLoss))
+	return median(sinceKill)
 }
 
 // recoveries are the times that the victim's clients took, from the kill and from when they noticed. The other clients
@@ -176,6 +204,7 @@ func (f *fleet) checkEnd(ctx context.Context, victim string, recovered time.Dura
 	summary := f.clients.finish(ctx)
 	events := f.clients.events()
 	inOrder(f.t, events)
+	f.checkDecisions(events)
 	want := spread(sessions(events))
 	want[victim] = 0
 	if !maps.Equal(summary.Connections, want) {

@@ -87,7 +87,7 @@ func (p *process) report() {
 
 // tail is the end of a long text.
 func tail(text string) string {
-	const most = 8000
+	const most = 3000
 	if len(text) > most {
 		return "…" + text[len(text)-most:]
 	}

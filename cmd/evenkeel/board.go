@@ -85,8 +85,8 @@ func barOf(p palette, clients [groups]int, per int) string {
 	return b.String()
 }
 
-// legend explains the signs that the lanes use.
-func legend(p palette, lanes []lane, words [groups]string) string {
+// legend explains the signs that the lanes use, in as many lines as the width asks for.
+func legend(p palette, lanes []lane, words [groups]string, width int) []string {
 	var used [groups]int
 	seekers := 0
 	for _, l := range lanes {
@@ -104,8 +104,24 @@ func legend(p palette, lanes []lane, words [groups]string) string {
 	if seekers > 0 {
 		parts = append(parts, p.faint.Render(seekerMark+" looking for a server"))
 	}
-	if len(parts) == 0 {
-		return ""
+	return flow(parts, width)
+}
+
+// flow puts parts beside each other, with three blanks between them, and goes on to a new line where the next one does
+// not fit. There is at least one line.
+func flow(parts []string, width int) []string {
+	const indent, between = "  ", "   "
+	lines := []string{""}
+	for _, part := range parts {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = indent + part
+		case ansi.StringWidth(*last+between+part) <= width:
+			*last += between + part
+		default:
+			lines = append(lines, indent+part)
+		}
 	}
-	return "  " + strings.Join(parts, "   ")
+	return lines
 }

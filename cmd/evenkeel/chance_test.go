@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -19,13 +21,22 @@ import (
 
 var errSilent = errors.New("no answer")
 
-// observed makes the observation of a server; a negative count means that it did not answer.
+// What a server can give instead of a count.
+const (
+	noCount      = -1 // it takes connections
+	noConnection = -2
+)
+
+// observed makes the observation of a server.
 func observed(host string, priority, weight uint16, count int) balance.Observation {
 	o := balance.Observation{Endpoint: discover.Endpoint{Host: host, Port: 35000, Priority: priority, Weight: weight}}
-	if count < 0 {
-		o.Err = errSilent
-	} else {
+	if count >= 0 {
 		o.Count.Connections = count
+	} else {
+		o.Err = errSilent
+	}
+	if count > noConnection {
+		o.Count.Addr = netip.MustParseAddrPort("192.0.2.9:35000")
 	}
 	return o
 }
@@ -60,11 +71,7 @@ func TestChances(t *testing.T) {
 		},
 		{
 			name: "a silent server is not picked", balancer: connstring.LeastConnections,
-			seen: []balance.Observation{observed("a", 0, 0, -1), observed("b", 0, 0, 50)}, want: []float64{0, 1},
-		},
-		{
-			name: "none has answered", balancer: connstring.LeastConnections,
-			seen: []balance.Observation{observed("a", 0, 1, -1), observed("b", 0, 3, -1)}, want: []float64{0.25, 0.75},
+			seen: []balance.Observation{observed("a", 0, 0, noCount), observed("b", 0, 0, 50)}, want: []float64{0, 1},
 		},
 		{
 			name: "random goes by weight", balancer: connstring.Random,
@@ -73,6 +80,34 @@ func TestChances(t *testing.T) {
 		{
 			name: "turns begin anywhere", balancer: connstring.RoundRobin,
 			seen: []balance.Observation{observed("a", 0, 1, 9), observed("b", 0, 3, 0)}, want: []float64{0.5, 0.5},
+		},
+		{
+			name: "nobody gave a count", balancer: connstring.Random,
+			seen: []balance.Observation{observed("a", 0, 1, noCount), observed("b", 0, 3, noConnection)}, want: nil,
+		},
+		{
+			name: "a server without a count is still tried at random", balancer: connstring.Random,
+			seen: []balance.Observation{observed("a", 0, 1, noCount), observed("b", 0, 3, 0)}, want: []float64{0.25, 0.75},
+		},
+		{
+			name: "one without a connection is not", balancer: connstring.Random,
+			seen: []balance.Observation{observed("a", 0, 1, 0), observed("b", 0, 3, noConnection)}, want: []float64{1, 0},
+		},
+		{
+			name: "its turn is that of the next", balancer: connstring.RoundRobin,
+			seen: []balance.Observation{
+				observed("a", 0, 0, 0), observed("b", 0, 0, 0), observed("c", 0, 0, noConnection), observed("d", 0, 0, noConnection),
+			},
+			want: []float64{0.75, 0.25, 0, 0},
+		},
+		{
+			name: "backups serve when all others are away", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{observed("a", 0, 0, noConnection), observed("b", 1, 0, 7), observed("c", 1, 0, 3), observed("d", 2, 0, 0)},
+			want: []float64{0, 0, 1, 0},
+		},
+		{
+			name: "one without a count goes before a backup", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{observed("a", 0, 0, noCount), observed("b", 1, 0, 7)}, want: []float64{1, 0},
 		},
 	}
 	for _, tt := range tests {
@@ -96,8 +131,33 @@ func (p fixedProber) Reserve(context.Context, discover.Endpoint, balance.Reserve
 	return balance.Reservation{}, nil
 }
 
-// TestChancesAgreeWithTheStrategy holds the answer of probe against what clients really do.
-func TestChancesAgreeWithTheStrategy(t *testing.T) {
+// ends is where a client ends that leaves out what it cannot connect to; false when nothing is left.
+func ends(t *rapid.T, strategy balance.Strategy, seen []balance.Observation) (discover.Endpoint, bool) {
+	endpoints := make([]discover.Endpoint, len(seen))
+	away := make(map[string]bool)
+	for i, o := range seen {
+		endpoints[i] = o.Endpoint
+		away[o.Endpoint.Addr()] = unreachable(o)
+	}
+	attempt := balance.NewAttempt(endpoints, nil, "")
+	for {
+		candidates := attempt.Candidates(time.Time{})
+		if len(candidates) == 0 {
+			return discover.Endpoint{}, false
+		}
+		selection, err := strategy.Select(context.Background(), candidates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !away[selection.Endpoint.Addr()] {
+			return selection.Endpoint, true
+		}
+		attempt.Failed(selection.Endpoint)
+	}
+}
+
+// TestChancesAgreeWithTheStrategies holds the answer of probe against what clients really do.
+func TestChancesAgreeWithTheStrategies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var seen []balance.Observation
@@ -105,33 +165,36 @@ func TestChancesAgreeWithTheStrategy(t *testing.T) {
 		for i := range rapid.IntRange(1, 5).Draw(t, "servers") {
 			o := observed(string(rune('a'+i)),
 				uint16(rapid.IntRange(0, 1).Draw(t, "priority")), uint16(rapid.IntRange(0, 3).Draw(t, "weight")),
-				rapid.IntRange(-1, 4).Draw(t, "count"))
+				rapid.IntRange(noConnection, 4).Draw(t, "count"))
 			seen = append(seen, o)
 			prober[o.Endpoint.Addr()] = o
 		}
-		chance := chances(connstring.LeastConnections, seen)
-		var candidates []discover.Endpoint
-		sum := 0.0
-		for _, i := range lowestTier(seen) {
-			candidates = append(candidates, seen[i].Endpoint)
-		}
-		for _, c := range chance {
-			sum += c
-		}
-		if math.Abs(sum-1) > 1e-9 {
-			t.Fatalf("chances %v add up to %v, want 1", chance, sum)
-		}
-		strategy, err := balance.NewLeastConnections(balance.LeastConnectionsConfig{MaxJitter: balance.NoJitter, Prober: prober})
+		least, err := balance.NewLeastConnections(balance.LeastConnectionsConfig{MaxJitter: balance.NoJitter, Prober: prober})
 		if err != nil {
 			t.Fatal(err)
 		}
-		selection, err := strategy.Select(context.Background(), candidates)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, o := range seen {
-			if o.Endpoint.Addr() == selection.Endpoint.Addr() && chance[i] == 0 {
-				t.Fatalf("the strategy picked %s, to which probe gives no chance: %v", o.Endpoint, chance)
+		for balancer, strategy := range map[string]balance.Strategy{
+			connstring.LeastConnections: least, connstring.Random: balance.NewRandom(), connstring.RoundRobin: balance.NewRoundRobin(),
+		} {
+			chance := chances(balancer, seen)
+			if chance == nil {
+				continue // nothing is promised
+			}
+			sum := 0.0
+			for _, c := range chance {
+				sum += c
+			}
+			if math.Abs(sum-1) > 1e-9 {
+				t.Fatalf("%s: chances %v add up to %v, want 1", balancer, chance, sum)
+			}
+			end, found := ends(t, strategy, seen)
+			for i, o := range seen {
+				if found && o.Endpoint.Addr() == end.Addr() && chance[i] == 0 {
+					t.Fatalf("%s: the client ended on %s, to which probe gives no chance: %v", balancer, end, chance)
+				}
+			}
+			if !found {
+				t.Fatalf("%s: the client ended nowhere, probe says %v", balancer, chance)
 			}
 		}
 	})
@@ -154,9 +217,18 @@ func TestVerdict(t *testing.T) {
 			want: "a client that connects now picks one of a:35000, b:35000: they are equally loaded (least-connections)",
 		},
 		{
-			name: "nobody answers", balancer: connstring.LeastConnections,
-			seen: []balance.Observation{observed("a", 0, 0, -1), observed("b", 0, 0, -1)},
-			want: "a client that connects now picks one of a:35000, b:35000: at random, since none has answered (least-connections)",
+			name: "nobody gave a count", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{observed("a", 0, 0, noConnection), observed("b", 0, 0, noCount)},
+			want: "no server gave its count: a client that connects now tries them in turn",
+		},
+		{
+			name: "nothing to add to the error about one", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{observed("a", 0, 0, noConnection)},
+		},
+		{
+			name: "one in front of the backup gave none", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{observed("a", 0, 0, noCount), observed("b", 1, 0, 2)},
+			want: "a client that connects now tries a:35000 first, which gave no count (least-connections)",
 		},
 		{
 			name: "many", balancer: connstring.RoundRobin,

@@ -38,12 +38,13 @@ servers. The clients share one prober.
 The command ends after --for, or when it is interrupted, and then closes the sessions. The exit status is 0 when every
 client had a session at the end, else 1.
 
-With --json, an object a line for each event; fields without a value are left out:
+With --json, an object a line for each event; fields without a value are left
+out:
 
   time           when it happened, RFC 3339 in UTC
   client         the number of the client, from 1
   event          resolving, resolved, selected, candidate failed, connected,
-                 lost, backing off
+                 leaving, lost, backing off, closed, panicked
   endpoint       the server, as "host:port"
   generation     how many sessions the client has had
   counts         what the servers had answered when the client picked one,
@@ -60,14 +61,14 @@ And as the last line, an object on the end:
   clients          how many were started
   ready            how many had a session
   connections      their number by endpoint, 0 included
-  recovery_ms      times without a session: count, median, p99, max;
-                   null when no session was lost and replaced
+  recovery_ms      times without a session: count, median, p99, max; not
+                   there when no session was lost and replaced
   lost             how many sessions were lost
   failed_attempts  how often a client found no server and backed off
   elapsed_ms       how long the sessions were held`
 
 const connectExamples = `  evenkeel connect chronicle+srv://prod.example
-  evenkeel connect --clients 60 --for 1m --ca roots.pem chronicle://node-1,node-2
+  evenkeel connect --clients 60 --for 1m --ca ca.pem chronicle://node-1,node-2
   evenkeel connect --clients 60 --for 0 --json --file cluster.txt`
 
 func newConnect(c *console) *cobra.Command {
@@ -87,15 +88,18 @@ func newConnect(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if reason := unsupported(cs); reason != "" {
+				return usage("%s", reason)
+			}
 			return h.run(cmd.Context(), &from, cs)
 		},
 	}
 	from.addFile(cmd)
 	from.addTLS(cmd)
-	cmd.Flags().IntVar(&h.clients, "clients", 1, "the number of clients")
+	cmd.Flags().IntVar(&h.clients, "clients", 1, fmt.Sprintf("the number of clients, 1 to %d", maxClients))
 	cmd.Flags().DurationVar(&h.length, "for", 30*time.Second, "how long to hold the sessions; 0 until interrupted")
 	cmd.Flags().DurationVar(&h.jitter, "jitter", defaultJitter,
-		"the most that a client waits at random before it picks a server; 0 for no wait")
+		"the most that a client waits at random before it picks a server, up to 1m; 0 for no wait")
 	cmd.Flags().BoolVar(&h.asJSON, "json", false, "print JSON, an object a line")
 	return cmd
 }
@@ -108,10 +112,11 @@ type holding struct {
 	jitter  time.Duration
 	asJSON  bool
 
-	fleet *fleet
-	tally tally
-	view  connectView
-	began time.Time
+	adviser adviser
+	fleet   *fleet
+	tally   tally
+	view    connectView
+	began   time.Time
 }
 
 func (h *holding) check() error {
@@ -132,6 +137,7 @@ func (h *holding) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	if err != nil {
 		return err
 	}
+	h.adviser = adviser{plaintext: from.plaintext}
 	if from.plaintext {
 		config = nil
 	}
@@ -148,7 +154,7 @@ func (h *holding) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	}
 	h.view = newConnectView(h)
 	h.watch(ctx)
-	return h.finish()
+	return h.finish(interrupted(ctx))
 }
 
 // watch shows what happens until the time is up.
@@ -190,8 +196,8 @@ func (h *holding) drain() {
 	}
 }
 
-// finish sums up, while the sessions still stand.
-func (h *holding) finish() error {
+// finish sums up, while the sessions still stand. ended is why they stood no longer, where that was not their time.
+func (h *holding) finish(ended error) error {
 	connections := h.fleet.connections()
 	ready := 0
 	for _, n := range connections {
@@ -209,6 +215,16 @@ func (h *holding) finish() error {
 	if ready == h.clients || cause == nil {
 		return nil // also when the last one became ready just now
 	}
-	return fmt.Errorf("%d of %s had no session at the end: client %d: %w",
-		h.clients-ready, plural(h.clients, "client"), client, explain(cause))
+	switch {
+	case !errors.Is(cause, errStillConnecting):
+		cause = h.adviser.explain(cause)
+	case ended != nil:
+		cause = ended
+	default:
+		cause = fmt.Errorf("%w; give it more time with --for", cause)
+	}
+	if h.clients == 1 {
+		return fmt.Errorf("the client had no session at the end: %w", cause)
+	}
+	return fmt.Errorf("%d of %d clients had no session at the end: client %d: %w", h.clients-ready, h.clients, client, cause)
 }

@@ -58,7 +58,7 @@ type connectSummary struct {
 	Clients     int            `json:"clients"`
 	Ready       int            `json:"ready"`
 	Connections map[string]int `json:"connections"`
-	Recovery    *durations     `json:"recovery_ms"`
+	Recovery    *durations     `json:"recovery_ms,omitempty"`
 	Lost        int            `json:"lost"`
 	Failed      int            `json:"failed_attempts"`
 	Elapsed     float64        `json:"elapsed_ms"`
@@ -121,7 +121,7 @@ type connectLines struct {
 
 func (v *connectLines) event(e fleetEvent, since time.Duration, recovered bool) {
 	if v.holding.clients <= fewClients {
-		if line := eventLine(v.palette, e, since, recovered); line != "" {
+		if line := v.holding.eventLine(v.palette, e, since, recovered); line != "" {
 			v.holding.console.printf("%s", line)
 		}
 	}
@@ -179,21 +179,29 @@ func (v *connectLive) event(e fleetEvent, since time.Duration, recovered bool) {
 	if v.holding.clients > fewClients {
 		return
 	}
-	if line := eventLine(v.palette, e, since, recovered); line != "" {
-		v.screen.replace([]string{line}, v.board())
+	if line := v.holding.eventLine(v.palette, e, since, recovered); line != "" {
+		v.screen.replace(wrap(line, v.width(), eventHang), v.board())
 	}
 }
 
 func (v *connectLive) frame(time.Time) { v.screen.draw(v.board()) }
 
-func (v *connectLive) board() []string {
-	h := v.holding
+// eventHang is where the text of an event begins.
+const eventHang = len("15:04:05.000  client 1   ")
+
+func (v *connectLive) width() int {
 	width, _ := v.screen.size()
+	return width
+}
+
+func (v *connectLive) board() []string {
+	h, width := v.holding, v.width()
 	lanes := h.tally.lanes(func(server string) string { return server })
-	lines := append([]string{""}, boardLines(v.palette, lanes, width)...)
 	words := [groups]string{atHome: "where it started", moved: "moved"}
-	return append(lines, "", legend(v.palette, lanes, words), "",
-		"  "+progressLine(&h.tally, h.clients), "  "+v.palette.faint.Render(h.clock()))
+	lines := append([]string{""}, boardLines(v.palette, lanes, width)...)
+	lines = append(append(lines, ""), legend(v.palette, lanes, words, width)...)
+	lines = append(append(lines, ""), wrap("  "+progressLine(&h.tally, h.clients), width, 2)...)
+	return append(lines, "  "+v.palette.faint.Render(h.clock()))
 }
 
 // clock says how long the sessions have been held, and how long they will be.
@@ -208,14 +216,15 @@ func (h *holding) clock() string {
 func (v *connectLive) summary(s connectSummary) {
 	v.screen.draw(nil)
 	v.holding.console.printf("")
-	for _, line := range append(spreadTable(v.palette, s.Connections), "", summaryLine(s)) {
+	lines := append(spreadTable(v.palette, s.Connections), "")
+	for _, line := range append(lines, wrap(summaryLine(s), v.width(), 0)...) {
 		v.holding.console.printf("%s", line)
 	}
 	v.screen.end()
 }
 
 // eventLine is an event for a person; empty when it changes nothing that one wants to know.
-func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) string {
+func (h *holding) eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) string {
 	var what string
 	var style lipgloss.Style
 	switch e.Kind {
@@ -230,7 +239,7 @@ func eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) str
 			what += ", " + shortDuration(since) + " after the loss"
 		}
 	case evenkeel.EventCandidateFailed:
-		what, style = sentence(explain(e.Err)), p.bad
+		what, style = sentence(h.adviser.explain(e.Err)), p.bad
 	case evenkeel.EventBackingOff:
 		// Candidates that failed have had lines of their own.
 		what, style = "no session, next attempt in "+shortDuration(e.Wait), p.bad
@@ -285,9 +294,9 @@ func progressLine(t *tally, clients int) string {
 
 // spreadTable lists how many clients each server has.
 func spreadTable(p palette, connections map[string]int) []string {
-	list := sheet{columns: []column{{"ENDPOINT", false}, {"CLIENTS", true}}}
+	list := &sheet{columns: []column{{"ENDPOINT", false}, {"CLIENTS", true}}}
 	for _, server := range slices.SortedFunc(maps.Keys(connections), compareServers) {
-		list.add(server, number(connections[server]))
+		list.add(plain(server, number(connections[server]))...)
 	}
 	return list.lines(p)
 }

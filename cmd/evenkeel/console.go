@@ -38,12 +38,14 @@ func newConsole(env []string, stdin io.Reader, stdout, stderr io.Writer) *consol
 
 // screenOf honours TERM=dumb and NO_COLOR (https://no-color.org: set and not empty).
 func (c *console) screenOf(w io.Writer) screen {
+	kind, _ := c.getenv("TERM")
+	noColour, _ := c.getenv("NO_COLOR")
 	file, ok := w.(*os.File)
-	if !ok || !isTerminal(file) || c.getenv("TERM") == "dumb" {
+	if !ok || !isTerminal(file) || kind == "dumb" {
 		return screen{}
 	}
 	lipgloss.EnableLegacyWindowsANSI(file)
-	return screen{file: file, colour: c.getenv("NO_COLOR") == ""}
+	return screen{file: file, colour: noColour == ""}
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(f.Fd()) }
@@ -61,23 +63,28 @@ func (s screen) size() (width, height int) {
 	return 80, 24
 }
 
-// getenv returns the last value of a variable, as the operating system does.
-func (c *console) getenv(name string) string {
+// getenv returns the last value of a variable, as the operating system does, and whether there is one.
+func (c *console) getenv(name string) (value string, found bool) {
 	for i := len(c.env) - 1; i >= 0; i-- {
 		if value, found := strings.CutPrefix(c.env[i], name+"="); found {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // printf writes a line of the result.
 func (c *console) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
-// complain writes a line that is no result: progress, a warning, an error.
+// complaintHang is how far the further lines of a long complaint are indented.
+const complaintHang = 2
+
+// complain writes a line that is no result: progress, a warning, an error. A terminal gets it in several when it is long.
 func (c *console) complain(format string, args ...any) {
-	// Standard error is the last place to tell anything.
-	_, _ = fmt.Fprintf(c.err, format+"\n", args...)
+	for _, line := range wrap(fmt.Sprintf(format, args...), c.errScreen.wrapWidth(), complaintHang) {
+		// Standard error is the last place to tell anything.
+		_, _ = fmt.Fprintln(c.err, line)
+	}
 }
 
 // object writes one JSON object on a line of its own.

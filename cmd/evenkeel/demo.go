@@ -19,6 +19,8 @@ import (
 const (
 	maxDemoServers = 9
 	maxDemoClients = 200
+	// clientsPerServer is the least: fewer cannot show that a server lost some and others took them.
+	clientsPerServer = 2
 
 	// demoLimit ends a demonstration that does not end by itself.
 	demoLimit = 28 * time.Second
@@ -49,7 +51,8 @@ the others, it comes back, and new clients fill it. Everything is real but the d
 It ends by itself after about 12 seconds, or 8 when nobody watches. The exit status is 0 only when the clients spread
 evenly, moved within a second, and filled the returned server.
 
-With --json, the last line on standard output is an object:
+With --json, the last line on standard output is an object; fields without a
+value are left out:
 
   servers  how many there are
   clients  how many there are before the new ones
@@ -68,21 +71,20 @@ func newDemo(c *console) *cobra.Command {
 	d := &demo{console: c}
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "Show a fleet spread itself over a cluster and survive a killed server",
+		Short:   "Show a fleet spread over a cluster and survive a killed server",
 		Long:    paragraphs(demoHelp),
 		Example: demoExamples,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(
-				inRange("servers", d.servers, 2, maxDemoServers), inRange("clients", d.clients, 1, maxDemoClients),
-			); err != nil {
+			if err := d.check(); err != nil {
 				return err
 			}
 			return d.run(cmd.Context())
 		},
 	}
-	cmd.Flags().IntVar(&d.servers, "servers", 3, "the number of servers, 2 to 9")
-	cmd.Flags().IntVar(&d.clients, "clients", 30, "the number of clients, 1 to 200")
+	cmd.Flags().IntVar(&d.servers, "servers", 3, fmt.Sprintf("the number of servers, 2 to %d", maxDemoServers))
+	cmd.Flags().IntVar(&d.clients, "clients", 30,
+		fmt.Sprintf("the number of clients, %d for each server to %d in all", clientsPerServer, maxDemoClients))
 	cmd.Flags().BoolVar(&d.asJSON, "json", false, "print JSON, on one line at the end")
 	return cmd
 }
@@ -110,6 +112,18 @@ type demo struct {
 	moved    []time.Duration // from the kill until ready elsewhere
 	reports  []phaseReport
 	checks   []check
+}
+
+// check finds what cannot be shown.
+func (d *demo) check() error {
+	if err := inRange("servers", d.servers, 2, maxDemoServers); err != nil {
+		return err
+	}
+	if least := clientsPerServer * d.servers; d.clients < least || d.clients > maxDemoClients {
+		return usage("with %d servers flag --clients must lie between %d, which is %d for each server, and %d",
+			d.servers, least, clientsPerServer, maxDemoClients)
+	}
+	return nil
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
@@ -193,8 +207,8 @@ func (d *demo) kill(ctx context.Context) error {
 	report := d.record()
 	if report.RecoveryMax != nil {
 		d.expect(*report.RecoveryMax <= milliseconds(recoveryLimit),
-			"the %d clients of %s were ready elsewhere after %.0f ms at most (%.0f allowed)",
-			orphans, shortServer(d.target), *report.RecoveryMax, milliseconds(recoveryLimit))
+			"%s of %s moved and had a session again after %.0f ms at most (%.0f allowed)",
+			plural(orphans, "client"), shortServer(d.target), *report.RecoveryMax, milliseconds(recoveryLimit))
 	}
 	even := float64(d.clients) / float64(d.servers-1)
 	d.expect(within(report.Connections, even), "they were even again: %s", band(report.Connections, even))
@@ -267,7 +281,7 @@ func (d *demo) until(ctx context.Context, done func() bool) error {
 		return err
 	}
 	if client, cause := d.fleet.failure(); cause != nil {
-		return fmt.Errorf("client %d has no session after %v: %w", client, patience, explain(cause))
+		return fmt.Errorf("client %d has no session after %v: %w", client, patience, adviser{}.explain(cause))
 	}
 	return fmt.Errorf("the clients of the killed server did not notice within %v", patience)
 }

@@ -100,7 +100,8 @@ func (v *demoLive) end() {
 	v.demo.phase = ""
 	v.frame()
 	v.screen.end()
-	for _, line := range v.verdicts() {
+	width, _ := v.screen.size()
+	for _, line := range v.verdicts(width) {
 		v.demo.console.printf("%s", line)
 	}
 }
@@ -120,7 +121,9 @@ func (v *demoLive) lines(width int) []string {
 	}
 	lines = append(lines, boardLines(p, lanes, width)...)
 	words := [groups]string{atHome: "where it started", moved: "moved", newcomer: "new"}
-	return append(lines, "", legend(p, lanes, words), "", "  "+v.progress(), "")
+	lines = append(append(lines, ""), legend(p, lanes, words, width)...)
+	lines = append(append(lines, ""), wrap("  "+v.progress(), width, 2)...)
+	return append(lines, "")
 }
 
 func (v *demoLive) title(width int) string {
@@ -154,7 +157,7 @@ func (v *demoLive) scenes() []string {
 func (v *demoLive) progress() string {
 	d, p := v.demo, v.palette
 	started, ready := d.started, d.tally.ready()
-	text := fmt.Sprintf("%d clients ready", ready)
+	text := plural(ready, "client") + " ready"
 	if ready < started {
 		text += ", " + p.alert.Render(fmt.Sprintf("%d on their way", started-ready))
 	}
@@ -164,15 +167,18 @@ func (v *demoLive) progress() string {
 	return text
 }
 
+// verdictHang is where the text of an expectation begins.
+const verdictHang = 4
+
 // verdicts lists the expectations.
-func (v *demoLive) verdicts() []string {
+func (v *demoLive) verdicts(width int) []string {
 	var lines []string
 	for _, c := range v.demo.checks {
 		sign := v.palette.good.Render("✓")
 		if !c.held {
 			sign = v.palette.bad.Render("✗")
 		}
-		lines = append(lines, "  "+sign+" "+c.text)
+		lines = append(lines, wrap("  "+sign+" "+c.text, width, verdictHang)...)
 	}
 	return append(lines, "")
 }

@@ -17,14 +17,16 @@
 // command explains its own with --help. NO_COLOR and TERM=dumb are honoured.
 //
 // Results go to standard output, progress and warnings to standard error. With --json, standard output holds one JSON
-// object a line. Colours and tables that redraw themselves appear on terminals only.
+// object a line, in which fields without a value are left out. Colours, tables that redraw themselves and lines broken
+// to its width appear on a terminal only.
 //
 // # Errors
 //
-// An error is one sentence on standard error. The exit status is 0 when the work was done, 1 when it failed, and 2 when
-// the command was called wrongly, which includes a connection string that cannot be read. A command that runs until it
-// is interrupted (Ctrl-C or SIGTERM) then ends as if its time had come, and a server drains first; the second interrupt
-// ends it at once with 1.
+// An error is one sentence on standard error. The exit status is 0 when the work was done, and 2 when the command was
+// called wrongly, so that calling it again cannot help: that includes a connection string that is empty, cannot be read
+// or asks for what this version does not do, wherever it came from. It is 1 when the work failed, which includes a file
+// that cannot be read. A command that runs until it is interrupted (Ctrl-C or SIGTERM) then ends as if its time had
+// come, and a server drains first; the second interrupt ends it at once with 1.
 //
 // # Concurrency
 //

@@ -5,6 +5,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,8 +43,8 @@ func TestBoard(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPalette(tt.colour)
-			lines := append(boardLines(p, someLanes(), tt.width), legend(p, someLanes(), words))
-			for _, line := range lines[:3] {
+			lines := append(boardLines(p, someLanes(), tt.width), legend(p, someLanes(), words, tt.width)...)
+			for _, line := range lines {
 				if w := ansi.StringWidth(line); w > tt.width {
 					t.Errorf("line of %d columns, want %d at most: %q", w, tt.width, line)
 				}
@@ -100,8 +102,26 @@ func TestDemoPicture(t *testing.T) {
 		d.phase, d.down = "", false
 		d.checks = []check{{text: "this held", held: true}, {text: "this did not"}}
 		v := &demoLive{demo: d, palette: newPalette(true)}
-		golden(t, "demo-over", visible(append(v.lines(80), v.verdicts()...)))
+		golden(t, "demo-over", visible(append(v.lines(80), v.verdicts(80)...)))
 	})
+}
+
+// TestTextOnATerminalIsBrokenBetweenWords draws what demo and connect say at their end.
+func TestTextOnATerminalIsBrokenBetweenWords(t *testing.T) {
+	t.Parallel()
+	d := aDemo()
+	d.console = newConsole(nil, nil, io.Discard, io.Discard)
+	d.view = &demoLines{demo: d}
+	d.expect(true, "%s of node2 moved and had a session again after 300 ms at most (1000 allowed)", plural(10, "client"))
+	for _, width := range []int{80, 60, 40} {
+		lines := (&demoLive{demo: d}).verdicts(width)
+		golden(t, fmt.Sprintf("demo-verdicts-%d", width), visible(lines))
+		for _, line := range lines {
+			if w := ansi.StringWidth(line); w > width {
+				t.Errorf("a line of %d columns, want %d at most: %q", w, width, line)
+			}
+		}
+	}
 }
 
 // aScreen is a terminal of 80 columns in memory.

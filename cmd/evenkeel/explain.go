@@ -4,36 +4,110 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/evenkeel-go/evenkeel"
+	"github.com/evenkeel-go/evenkeel/balance"
 )
 
-// explain words the failure of an attempt, or of one server in it, for a user of the command, who has flags where a
-// program has options.
-func explain(err error) error {
+// adviser words failures for a user of the command, who has flags where a program has options. The zero value advises
+// who connects over TLS.
+type adviser struct {
+	plaintext bool // --plaintext was given
+}
+
+// explain words the failure of an attempt, or of one server in it.
+func (a adviser) explain(err error) error {
 	attempt, ok := errors.AsType[*evenkeel.AttemptError](err)
 	switch {
 	case !ok:
 		if failed, ok := errors.AsType[*evenkeel.EndpointError](err); ok {
-			return explainServer(failed)
+			return a.explainServer(failed)
 		}
 		return err
 	case attempt.Err != nil:
 		return withAdvice(attempt.Err)
 	case len(attempt.Failures) == 1:
-		return explainServer(attempt.Failures[0])
+		return a.explainServer(attempt.Failures[0])
 	case len(attempt.Failures) > 1:
-		return fmt.Errorf("%w (%s more failed)", explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "server"))
+		return fmt.Errorf("%w (%s more failed)", a.explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "server"))
 	}
 	return err
 }
 
-func explainServer(failed *evenkeel.EndpointError) error {
-	return fmt.Errorf("%s %s: %w%s", failed.Step, failed.Endpoint.Addr(), failed.Err, trustAdvice(failed.Err))
+func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
+	advice := trustAdvice(failed.Err)
+	if advice == "" && failed.Step == evenkeel.StepDial {
+		advice = a.tlsAdvice(failed.Err)
+	}
+	return fmt.Errorf("%s %s: %w%s", failed.Step, failed.Endpoint.Addr(), brief(failed.Err), advice)
+}
+
+// brief drops the operation and the address from an error of package net: the message around it has them.
+func brief(err error) error {
+	if socket, ok := err.(*net.OpError); ok && socket.Op == "dial" { //nolint:errorlint // only at the top, where nothing else is lost
+		return socket.Err
+	}
+	return err
+}
+
+// probeAdvice says what to do about a server that gave no count.
+func (a adviser) probeAdvice(o balance.Observation) string {
+	if advice := trustAdvice(o.Err); advice != "" {
+		return advice
+	}
+	if advice := a.tlsAdvice(o.Err); advice != "" {
+		return advice
+	}
+	failed, _ := errors.AsType[*balance.ProbeError](o.Err)
+	name, isName := errors.AsType[*net.DNSError](o.Err)
+	switch {
+	case isName && name.IsNotFound:
+		return "; check the name"
+	case isName:
+		return "; check the machine's name servers"
+	case unreachable(o):
+		return "; check that a server runs there and that the port can be reached"
+	case errors.Is(o.Err, context.DeadlineExceeded):
+		return "; it takes connections: see that server's log"
+	case failed != nil && failed.Status > 0:
+		return "; something answers there that does not tell its connections: check the port"
+	default:
+		return "; something takes connections there: check the port"
+	}
+}
+
+// unreachable says that no connection could be made for a probe: a client would not get one either.
+func unreachable(o balance.Observation) bool { return o.Err != nil && !o.Count.Addr.IsValid() }
+
+// tlsAdvice says what to do when one side speaks TLS and the other does not.
+func (a adviser) tlsAdvice(err error) string {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok && !a.plaintext {
+		return "; the server speaks no TLS: if that is meant, give --plaintext"
+	}
+	if a.plaintext && endedEarly(err) {
+		return "; the server may want TLS: leave out --plaintext"
+	}
+	return ""
+}
+
+// endedEarly says that a server took a connection and ended it without an answer, or answered something that makes no
+// sense, as one does that waits for a TLS handshake.
+func endedEarly(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if probe, ok := errors.AsType[*balance.ProbeError](err); ok && probe.Status > 0 {
+		return false
+	}
+	_, lookup := errors.AsType[*net.DNSError](err)
+	socket, ok := errors.AsType[*net.OpError](err)
+	return !lookup && (!ok || socket.Op != "dial")
 }
 
 // trustAdvice says what to do about a certificate that is not trusted.

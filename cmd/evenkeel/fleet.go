@@ -109,7 +109,7 @@ func (f *fleet) failure() (client int, err error) {
 	return client, err
 }
 
-var errStillConnecting = errors.New("still connecting; give it more time with --for")
+var errStillConnecting = errors.New("still connecting")
 
 // close ends all clients, at once, and what they share.
 func (f *fleet) close() error {

@@ -8,7 +8,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -19,8 +18,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // pemOf encodes a block.
@@ -28,7 +25,7 @@ func pemOf(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// aPair makes a certificate for names and its key, both in PEM.
+// aPair makes a certificate for names and addresses, and its key, both in PEM.
 func aPair(t *testing.T, notAfter time.Time, names ...string) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -36,8 +33,15 @@ func aPair(t *testing.T, notAfter time.Time, names ...string) (certificate, key 
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a server"}, DNSNames: names,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a server"},
 		NotBefore: notAfter.Add(-1000 * time.Hour), NotAfter: notAfter,
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
@@ -146,43 +150,6 @@ func TestServeWarnsOfAnExpiredCertificate(t *testing.T) {
 	r.line()
 	if _, status := r.end(); status != exitDone || !strings.Contains(r.stderr.String(), "the certificate has expired") {
 		t.Errorf("status %d, standard error %q, want 0 and a warning", status, r.stderr)
-	}
-}
-
-func TestReach(t *testing.T) {
-	t.Parallel()
-	named, key := aPair(t, time.Now().Add(time.Hour), "node.test")
-	pair, err := tls.X509KeyPair([]byte(named), []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name, addr  string
-		certificate *tls.Certificate
-		plaintext   bool
-		want        string
-	}{
-		{name: "development", addr: "127.0.0.1:5", want: "chronicle://127.0.0.1:5/?skipTlsValidation=true"},
-		{name: "IPv6", addr: "[::1]:5", want: "chronicle://[::1]:5/?skipTlsValidation=true"},
-		{name: "all addresses", addr: "[::]:5", want: "chronicle://localhost:5/?skipTlsValidation=true"},
-		{name: "plaintext", addr: "127.0.0.1:5", plaintext: true, want: "chronicle://127.0.0.1:5"},
-		{name: "by the name in the certificate", addr: "127.0.0.1:5", certificate: &pair, want: "chronicle://node.test:5"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			addr, err := net.ResolveTCPAddr("tcp", tt.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := reach(addr, tt.certificate, tt.plaintext)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, strings.TrimSuffix(got.String(), "/")); diff != "" {
-				t.Errorf("connection string, -want +got:\n%s", diff)
-			}
-		})
 	}
 }
 

@@ -32,27 +32,28 @@ Ask every server of a connection string for its number of connections, as client
 show what each one answers: the count (connected clients plus reservations), how long the answer took on an open
 connection, the HTTP version, and the certificate; or why there is no answer. Nothing is reserved.
 
-PICK is how likely a client that connects now picks the server, by the loadBalancer of the connection string.
+PICK is how likely a client that connects now ends on the server, by the loadBalancer of the connection string, as far
+as the counts tell. A server to which no connection could be made has none, and when no server gave its count there are
+none at all. A narrow terminal is not shown the columns that matter least.
 
 ` + targetHelp + `
 
-The exit status is 1 when no server answered. With --watch the servers are looked up and asked again until the command
-is interrupted; the exit status is then that of the last round.
+The exit status is 1 when no server gave its count. With --watch the servers are looked up and asked again until the
+command is interrupted; the exit status is then that of the last whole round, and 1 when there was none.
 
-With --json, an object a line for each server:
+With --json, an object a line for each server; fields without a value are left out:
 
-  time         when it was asked, RFC 3339 in UTC
+  time         when the round ended, RFC 3339 in UTC
   round        counts the rounds of --watch, from 1
   endpoint     the server, as "host:port"
   priority     lower numbers are used first
   weight       its capacity beside others of its priority
-  address      the address that answered
-  connections  the count; null without an answer
+  address      the address that was connected to
+  connections  the count
   latency_ms   how long the answer took on an open connection
   http         the version, such as "HTTP/2.0"
-  certificate  subject, issuer, self_signed, not_after, days_left; null
-               over plaintext and without an answer
-  error        why there is no answer
+  certificate  subject, issuer, self_signed, not_after, days_left
+  error        why there is no count
   pick_chance  how likely it is picked, from 0 to 1`
 
 const probeExamples = `  evenkeel probe chronicle+srv://prod.example
@@ -64,17 +65,20 @@ func newProbe(c *console) *cobra.Command {
 	p := &probing{console: c}
 	cmd := &cobra.Command{
 		Use:     "probe [STRING]",
-		Short:   "Ask the servers how busy they are, and tell which one would be picked",
+		Short:   "Ask the servers how busy they are, and tell which one is picked",
 		Long:    paragraphs(probeHelp),
 		Example: probeExamples,
 		Args:    oneString,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check(cmd.Flags().Changed("interval")); err != nil {
+				return err
+			}
 			cs, err := from.connString(c, args)
 			if err != nil {
 				return err
 			}
-			if p.interval < shortestInterval {
-				return usage("--interval must be %v or more", shortestInterval)
+			if reason := unsupported(cs); reason != "" {
+				c.complain("warning: %s; the servers are asked without authentication", reason)
 			}
 			return p.run(cmd.Context(), &from, cs)
 		},
@@ -82,7 +86,8 @@ func newProbe(c *console) *cobra.Command {
 	from.addFile(cmd)
 	from.addTLS(cmd)
 	cmd.Flags().BoolVar(&p.watch, "watch", false, "ask again and again")
-	cmd.Flags().DurationVar(&p.interval, "interval", time.Second, "the time between two rounds of --watch")
+	cmd.Flags().DurationVar(&p.interval, "interval", time.Second,
+		fmt.Sprintf("the time between two rounds of --watch, at least %v", shortestInterval))
 	cmd.Flags().BoolVar(&p.asJSON, "json", false, "print JSON, an object a line")
 	return cmd
 }
@@ -97,12 +102,25 @@ type probing struct {
 	balancer string
 	resolver discover.Resolver
 	prober   balance.Prober
-	screen   *live // nil where nothing can be drawn anew
+	adviser  adviser
+	screen   *live    // nil where nothing can be drawn anew
+	shown    []string // what the round drew there
 	rounds   int
 }
 
+// check finds what cannot be meant. withInterval says that --interval was given.
+func (p *probing) check(withInterval bool) error {
+	if withInterval && !p.watch {
+		return usage("--interval is for --watch: give both, or neither")
+	}
+	if p.interval < shortestInterval {
+		return usage("--interval must be %v or more", shortestInterval)
+	}
+	return nil
+}
+
 func (p *probing) run(ctx context.Context, from *target, cs *connstring.ConnString) (err error) {
-	p.balancer = cs.EffectiveLoadBalancer()
+	p.balancer, p.adviser = cs.EffectiveLoadBalancer(), adviser{plaintext: from.plaintext}
 	resolver, err := evenkeel.Resolver(cs)
 	if err != nil {
 		return err
@@ -124,14 +142,17 @@ func (p *probing) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	return p.repeat(ctx)
 }
 
-// repeat does rounds until ctx is done, and returns how the last whole one ended.
+// repeat does rounds until ctx is done, and returns how the last whole one ended, or the first one that was cut short.
 func (p *probing) repeat(ctx context.Context) error {
 	ticker := time.NewTicker(p.interval)
 	defer ticker.Stop()
 	var last error
-	for {
+	for first := true; ; first = false {
 		err := p.round(ctx)
 		if ctx.Err() != nil {
+			if first {
+				return err
+			}
 			return last
 		}
 		if last = err; err != nil {
@@ -151,7 +172,11 @@ func (p *probing) repeat(ctx context.Context) error {
 // say tells of a round that failed while others follow.
 func (p *probing) say(err error) {
 	if p.screen != nil {
-		p.screen.draw([]string{p.title(), "", sentence(err)})
+		lines := p.shown
+		if len(lines) > 0 {
+			lines = append(lines[:len(lines):len(lines)], "")
+		}
+		p.draw(append(lines, wrap(sentence(err), p.console.outScreen.wrapWidth(), 0)...))
 		return
 	}
 	p.console.complain("warning: %s", sentence(err))
@@ -159,6 +184,7 @@ func (p *probing) say(err error) {
 
 // round looks the servers up, asks them and shows what they say.
 func (p *probing) round(ctx context.Context) error {
+	p.shown = nil
 	endpoints, err := lookUp(ctx, p.console, p.resolver)
 	if err != nil {
 		return err
@@ -169,13 +195,11 @@ func (p *probing) round(ctx context.Context) error {
 	}
 	p.rounds++
 	chance := chances(p.balancer, seen)
-	p.show(seen, chance)
-	for _, o := range seen {
-		if o.Err == nil {
-			return nil
-		}
+	p.show(round{seen: seen, chance: chance, at: time.Now()})
+	if len(chance) == 0 {
+		return p.noCount(seen)
 	}
-	return noneAnswered(seen)
+	return nil
 }
 
 // askAll asks all endpoints at once and returns their answers in the same order.
@@ -197,12 +221,12 @@ func askAll(ctx context.Context, prober balance.Prober, endpoints []discover.End
 	return seen
 }
 
-// noneAnswered says what the first server said, and what to do.
-func noneAnswered(seen []balance.Observation) error {
+// noCount says why the first server gave no count, as the others did not, and what to do.
+func (p *probing) noCount(seen []balance.Observation) error {
 	first := seen[0]
-	advice := trustAdvice(first.Err)
-	if advice == "" {
-		advice = "; check that servers run there and that the ports can be reached"
+	why := whyNot(first.Err) + p.adviser.probeAdvice(first)
+	if len(seen) == 1 {
+		return fmt.Errorf("%s gave no count: %s", first.Endpoint.Addr(), why)
 	}
-	return fmt.Errorf("none of %s answered; %s: %s%s", plural(len(seen), "server"), first.Endpoint.Addr(), whyNot(first.Err), advice)
+	return fmt.Errorf("none of %s gave a count; %s: %s", plural(len(seen), "server"), first.Endpoint.Addr(), why)
 }

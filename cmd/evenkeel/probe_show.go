@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -25,12 +26,12 @@ type probeReport struct {
 	Priority    uint16             `json:"priority"`
 	Weight      uint16             `json:"weight"`
 	Address     string             `json:"address,omitempty"`
-	Connections *int               `json:"connections"`
+	Connections *int               `json:"connections,omitempty"`
 	LatencyMS   *float64           `json:"latency_ms,omitempty"`
 	HTTP        string             `json:"http,omitempty"`
-	Certificate *certificateReport `json:"certificate"`
+	Certificate *certificateReport `json:"certificate,omitempty"`
 	Error       string             `json:"error,omitempty"`
-	PickChance  float64            `json:"pick_chance"`
+	PickChance  *float64           `json:"pick_chance,omitempty"`
 }
 
 // prober makes the prober of a command; the caller closes it.
@@ -46,18 +47,21 @@ func (t *target) prober(c *console, cs *connstring.ConnString) (*balance.HTTPPro
 }
 
 // show prints or draws a round.
-func (p *probing) show(seen []balance.Observation, chance []float64) {
+func (p *probing) show(r round) {
 	if p.asJSON {
-		for i, o := range seen {
-			p.console.object(p.report(o, chance[i]))
+		for i := range r.seen {
+			p.console.object(p.report(r, i))
 		}
 		return
 	}
-	palette := newPalette(p.console.outScreen.colour)
-	lines := probeLines(palette, seen, chance, time.Now())
-	lines = append(lines, "", verdict(p.balancer, seen, chance))
+	palette, width := newPalette(p.console.outScreen.colour), p.console.outScreen.wrapWidth()
+	lines := r.table(palette, width)
+	if text := verdict(p.balancer, r.seen, r.chance); text != "" {
+		lines = append(append(lines, ""), wrap(text, width, 0)...)
+	}
 	if p.screen != nil {
-		p.screen.draw(append([]string{palette.faint.Render(p.title()), ""}, lines...))
+		p.shown = lines
+		p.draw(lines)
 		return
 	}
 	if p.watch {
@@ -68,18 +72,28 @@ func (p *probing) show(seen []balance.Observation, chance []float64) {
 	}
 }
 
+// draw draws lines under the title.
+func (p *probing) draw(lines []string) {
+	palette := newPalette(p.console.outScreen.colour)
+	p.screen.draw(append([]string{palette.faint.Render(p.title()), ""}, lines...))
+}
+
 // title heads a round of --watch.
 func (p *probing) title() string {
 	return fmt.Sprintf("%s  every %v, until Ctrl-C", time.Now().Format(time.TimeOnly), p.interval)
 }
 
-func (p *probing) report(o balance.Observation, chance float64) probeReport {
+func (p *probing) report(r round, i int) probeReport {
+	o := r.seen[i]
 	report := probeReport{
-		Time: time.Now().UTC(), Round: p.rounds,
-		Endpoint: o.Endpoint.Addr(), Priority: o.Endpoint.Priority, Weight: o.Endpoint.Weight, PickChance: chance,
+		Time: r.at.UTC(), Round: p.rounds,
+		Endpoint: o.Endpoint.Addr(), Priority: o.Endpoint.Priority, Weight: o.Endpoint.Weight,
 	}
 	if o.Count.Addr.IsValid() {
 		report.Address = o.Count.Addr.String()
+	}
+	if len(r.chance) > 0 && !unreachable(o) {
+		report.PickChance = &r.chance[i]
 	}
 	if o.Err != nil {
 		report.Error = printable(sentence(o.Err), longestError)
@@ -87,37 +101,8 @@ func (p *probing) report(o balance.Observation, chance float64) probeReport {
 	}
 	latency := milliseconds(o.Count.RTT)
 	report.Connections, report.LatencyMS, report.HTTP = &o.Count.Connections, &latency, o.Count.Proto
-	report.Certificate = describeCertificate(o.Count.TLS, time.Now())
+	report.Certificate = describeCertificate(o.Count.TLS, r.at)
 	return report
-}
-
-// probeLines renders a round for a person.
-func probeLines(p palette, seen []balance.Observation, chance []float64, now time.Time) []string {
-	list := sheet{columns: []column{
-		{"PICK", true},
-		{"ENDPOINT", false},
-		{"PRIO", true},
-		{"WEIGHT", true},
-		{"COUNT", true},
-		{"LATENCY", true},
-		{"HTTP", false},
-		{"CERTIFICATE, OR WHY NOT", false},
-	}}
-	for i, o := range seen {
-		e := o.Endpoint
-		pick := ""
-		if chance[i] > 0 {
-			pick = p.good.Render(fmt.Sprintf("%.0f%%", 100*chance[i]))
-		}
-		row := []string{pick, e.Addr(), number(e.Priority), number(e.Weight), "-", "-", "-"}
-		if o.Err != nil {
-			list.add(append(row, p.bad.Render(whyNot(o.Err)))...)
-			continue
-		}
-		certificate := describeCertificate(o.Count.TLS, now)
-		list.add(append(row[:4], number(o.Count.Connections), shortDuration(o.Count.RTT), o.Count.Proto, certificate.String())...)
-	}
-	return list.lines(p)
 }
 
 // longestError bounds what is shown of an error that a server had a part in.
@@ -130,6 +115,9 @@ func whyNot(err error) string {
 	}
 	if socket, ok := errors.AsType[*os.SyscallError](err); ok {
 		return socket.Err.Error()
+	}
+	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+		return "no such host"
 	}
 	if probe, ok := errors.AsType[*balance.ProbeError](err); ok {
 		if probe.Err == nil {

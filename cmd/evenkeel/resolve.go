@@ -29,7 +29,7 @@ type resolvedEndpoint struct {
 	Port      uint16   `json:"port"`
 	Priority  uint16   `json:"priority"`
 	Weight    uint16   `json:"weight"`
-	Addresses []string `json:"addresses"`
+	Addresses []string `json:"addresses,omitempty"`
 }
 
 const resolveHelp = `
@@ -43,15 +43,16 @@ a server of weight 20 is meant to have twice the clients of one of weight 10; al
 
 Records that had to be left out are told on standard error. The exit status is 1 when no server was found.
 
-With --json, an object a line for each server:
+With --json, an object a line for each server; fields without a value are left
+out:
 
   endpoint   the server, as "host:port"
   host       its name or address, without brackets
   port       its port
   priority   lower numbers are used first
   weight     its capacity beside others of its priority
-  addresses  a list of "address:port"; empty when the name is looked up
-             only when it is dialled`
+  addresses  a list of "address:port"; not there when the name is looked
+             up only when it is dialled`
 
 const resolveExamples = `  evenkeel resolve chronicle+srv://prod.example
   evenkeel resolve 'chronicle+srv://prod.example/?srvNameServer=10.0.0.53'
@@ -97,15 +98,15 @@ func resolve(ctx context.Context, c *console, cs *connstring.ConnString, asJSON 
 		}
 		return nil
 	}
-	list := sheet{columns: []column{{"PRIORITY", true}, {"WEIGHT", true}, {"ENDPOINT", false}, {"ADDRESSES", false}}}
+	list := &sheet{columns: []column{{"PRIORITY", true}, {"WEIGHT", true}, {"ENDPOINT", false}, {"ADDRESSES", false}}}
 	for _, e := range endpoints {
 		known := strings.Join(addresses(e), ", ")
 		if known == "" {
 			known = "looked up when dialled"
 		}
-		list.add(number(e.Priority), number(e.Weight), e.Addr(), known)
+		list.add(plain(number(e.Priority), number(e.Weight), e.Addr(), known)...)
 	}
-	for _, line := range list.lines(newPalette(c.outScreen.colour)) {
+	for _, line := range list.linesWithin(newPalette(c.outScreen.colour), c.outScreen.wrapWidth()) {
 		c.printf("%s", line)
 	}
 	return nil

@@ -41,14 +41,18 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	return exitFailed
 }
 
-// sentence is the text of an error without the names of packages in front, which say nothing to a person here.
+// sentence is the text of an error, in one line that is safe for a terminal, without the names of packages in front,
+// which say nothing to a person here.
 func sentence(err error) string {
 	text := err.Error()
 	for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	return strings.Join(strings.Fields(text), " ")
+	return printable(strings.Join(strings.Fields(text), " "), longestSentence)
 }
+
+// longestSentence bounds the text of an error that has not been bounded before.
+const longestSentence = 2000
 
 func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
@@ -58,8 +62,12 @@ func newRoot(c *console) *cobra.Command {
 Evenkeel keeps a fleet of gRPC clients on an even keel: it finds the servers, puts each client on the right one, keeps
 it connected, and moves it when its server is lost.
 
-Results go to standard output, progress and warnings to standard error. The exit status is 0 when the work was done,
-1 when it failed, 2 when the command was called wrongly.`),
+Results go to standard output, progress and warnings to standard error. The exit status is 0 when the work was done.
+It is 2 when the command was called wrongly, so that calling it again cannot help: a flag or an argument is wrong, or
+the connection string, wherever that came from. It is 1 when the work failed: no server answered, a file could not be
+read or holds no certificate, a port was taken.
+
+With --json, standard output holds one JSON object a line, and fields without a value are left out.`),
 		Example: `  evenkeel demo
   evenkeel serve --listen 127.0.0.1:35000
   evenkeel probe chronicle+srv://prod.example`,
@@ -67,6 +75,8 @@ Results go to standard output, progress and warnings to standard error. The exit
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          noCommand,
+
+		PersistentPreRunE: noEmptyFlag,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2

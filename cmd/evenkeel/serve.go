@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"syscall"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -37,11 +35,14 @@ of all of them to who asks for the connected clients. Servers that do not answer
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
 
-With --json, an object as soon as it serves:
+With --json, an object as soon as it serves; fields without a value are left
+out:
 
   listening          the address, with the port that was taken for port 0
-  connection_string  what a client on this machine connects with; with
-                     --plaintext clients need --plaintext as well
+  connection_string  what clients connect with: by this machine's own address
+                     or localhost where the certificate names one of them,
+                     else by a name of the certificate, which a warning then
+                     tells; with --plaintext clients need --plaintext as well
   name               the name that clients are shown`
 
 const serveExamples = `  evenkeel serve
@@ -201,9 +202,12 @@ func (s *serving) server(addr net.Addr, certificate *tls.Certificate, peers serv
 
 // announce says where the server is and how to reach it.
 func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
-	cs, err := reach(addr, certificate, s.plaintext)
+	cs, note, err := reach(addr, certificate, s.plaintext)
 	if err != nil {
 		return err
+	}
+	if note != "" {
+		s.console.complain("warning: %s", note)
 	}
 	switch {
 	case s.plaintext:
@@ -223,33 +227,6 @@ func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
 	}
 	// A server that nobody was told of would wait for ever.
 	return s.console.out.failure
-}
-
-// reach is a connection string with which a client on this machine reaches the server. It holds no secret.
-func reach(addr net.Addr, certificate *tls.Certificate, plaintext bool) (*connstring.ConnString, error) {
-	host, port := hostOf(addr), uint16(0)
-	if ap, err := netip.ParseAddrPort(addr.String()); err == nil {
-		port = ap.Port()
-	}
-	// The string should name the server as its certificate does.
-	if certificate != nil && certificate.Leaf.VerifyHostname(host) != nil {
-		if names := certificate.Leaf.DNSNames; len(names) > 0 {
-			host = names[0]
-		}
-	}
-	return connstring.New(connstring.ConnString{
-		Hosts:             []connstring.Host{{Name: host, Port: port}},
-		SkipTLSValidation: certificate == nil && !plaintext,
-	})
-}
-
-// hostOf is the host under which this machine reaches an address that it listens on.
-func hostOf(addr net.Addr) string {
-	ap, err := netip.ParseAddrPort(addr.String())
-	if err != nil || ap.Addr().IsUnspecified() {
-		return "localhost"
-	}
-	return ap.Addr().Unmap().String()
 }
 
 // cannotListen says what to do when the port cannot be had.

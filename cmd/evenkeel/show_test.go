@@ -12,13 +12,17 @@ import (
 	"errors"
 	"io"
 	"math/big"
+	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
@@ -37,8 +41,8 @@ func someObservations() []balance.Observation {
 		}}}
 	}
 	seen := []balance.Observation{
-		observed("node1.test", 0, 10, 12), observed("node2.test", 0, 20, 23), observed("node3.test", 0, 10, -1),
-		observed("node4.test", 0, 10, -1), observed("node5.test", 1, 10, 0), observed("node6.test", 1, 10, -1),
+		observed("node1.test", 0, 10, 12), observed("node2.test", 0, 20, 23), observed("node3.test", 0, 10, noCount),
+		observed("node4.test", 0, 10, noCount), observed("node5.test", 1, 10, 0), observed("node6.test", 1, 10, noConnection),
 	}
 	seen[0].Count.TLS, seen[0].Count.RTT, seen[0].Count.Proto = leaf("node1.test", "Our CA", 90), 412*time.Microsecond, "HTTP/2.0"
 	seen[0].Count.Addr = netip.MustParseAddrPort("192.0.2.1:35000")
@@ -54,9 +58,32 @@ func TestProbePicture(t *testing.T) {
 	t.Parallel()
 	seen := someObservations()
 	chance := chances(connstring.LeastConnections, seen)
-	lines := append(probeLines(palette{}, seen, chance, noon), "", verdict(connstring.LeastConnections, seen, chance))
+	r := round{seen: seen, chance: chance, at: noon}
+	lines := append(r.table(palette{}, 0), "", verdict(connstring.LeastConnections, seen, chance))
 	golden(t, "probe-plain", visible(lines))
-	golden(t, "probe-colour", visible(probeLines(newPalette(true), seen, chance, noon)))
+	golden(t, "probe-colour", visible(r.table(newPalette(true), 0)))
+}
+
+// TestProbePictureOnATerminal draws the same for terminals that are too narrow for it.
+func TestProbePictureOnATerminal(t *testing.T) {
+	t.Parallel()
+	differ, equal := someObservations(), someObservations()[2:4]
+	equal = append(equal, someObservations()[0])
+	for name, tt := range map[string]struct {
+		seen  []balance.Observation
+		width int
+	}{
+		"probe-80": {differ, 80}, "probe-60": {differ, 60}, "probe-80-equal": {equal, 80}, "probe-60-equal": {equal, 60},
+	} {
+		r := round{seen: tt.seen, chance: chances(connstring.LeastConnections, tt.seen), at: noon}
+		lines := r.table(newPalette(true), tt.width)
+		for _, line := range lines {
+			if w := ansi.StringWidth(line); w > tt.width {
+				t.Errorf("%s: a line of %d columns, want %d at most: %q", name, w, tt.width, line)
+			}
+		}
+		golden(t, name, visible(lines))
+	}
 }
 
 func TestProbeJSON(t *testing.T) {
@@ -65,7 +92,7 @@ func TestProbeJSON(t *testing.T) {
 		var out bytes.Buffer
 		p := &probing{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, balancer: connstring.Random, rounds: 3}
 		seen := someObservations()
-		p.show(seen, chances(p.balancer, seen))
+		p.show(round{seen: seen, chance: chances(p.balancer, seen), at: noon})
 		golden(t, "probe-json", out.String())
 	})
 }
@@ -75,7 +102,7 @@ func TestConnectEventLines(t *testing.T) {
 	lost := at(0, 7, evenkeel.EventLost, "a")
 	lost.Err = evenkeel.ErrSilent
 	connected := at(0, 7, evenkeel.EventConnected, "b")
-	connected.Observations = []balance.Observation{observed("c", 0, 0, 4), observed("a", 0, 0, -1), observed("b", 0, 0, 3)}
+	connected.Observations = []balance.Observation{observed("c", 0, 0, 4), observed("a", 0, 0, noCount), observed("b", 0, 0, 3)}
 	connected.Endpoint = connected.Observations[2].Endpoint
 	refused := at(0, 7, evenkeel.EventCandidateFailed, "a")
 	refused.Err = &evenkeel.EndpointError{
@@ -103,7 +130,7 @@ func TestConnectEventLines(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			line := eventLine(palette{}, tt.event, tt.since, tt.since > 0)
+			line := new(holding).eventLine(palette{}, tt.event, tt.since, tt.since > 0)
 			_, text, _ := strings.Cut(line, "  ")
 			if text != tt.want {
 				t.Errorf("line\n got %q\nwant %q", text, tt.want)
@@ -177,7 +204,7 @@ func TestExplain(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := explain(tt.err); got.Error() != tt.want {
+			if got := (adviser{}).explain(tt.err); got.Error() != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -191,6 +218,65 @@ func TestPrintable(t *testing.T) {
 	}
 	if got, want := printable(strings.Repeat("ä", 10), 4), "äää…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestProbeAdvice(t *testing.T) {
+	t.Parallel()
+	connected := netip.MustParseAddrPort("192.0.2.1:1")
+	none := netip.AddrPort{}
+	tests := []struct {
+		name      string
+		err       error
+		addr      netip.AddrPort
+		plaintext bool
+		want      string
+	}{
+		{
+			name: "refused", addr: none, want: "check that a server runs there",
+			err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		},
+		{
+			name: "refused in plaintext", addr: none, plaintext: true, want: "check that a server runs there",
+			err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		},
+		{name: "no connection in time", addr: none, err: context.DeadlineExceeded, want: "check that a server runs there"},
+		{name: "no such name", addr: none, err: &net.DNSError{IsNotFound: true}, want: "check the name"},
+		{name: "name servers down", addr: none, err: &net.DNSError{IsTimeout: true}, want: "check the machine's name servers"},
+		{name: "a status", addr: connected, err: &balance.ProbeError{Status: 415}, want: "something answers there that does not tell its connections"},
+		{
+			name: "a status in plaintext", addr: connected, plaintext: true, err: &balance.ProbeError{Status: 404},
+			want: "something answers there that does not tell its connections",
+		},
+		{name: "no count", addr: connected, err: &balance.ProbeError{Status: 200, Err: balance.ErrNotCount}, want: "something answers there"},
+		{name: "silent", addr: connected, err: context.DeadlineExceeded, want: "it takes connections: see that server's log"},
+		{name: "silent in plaintext", addr: connected, plaintext: true, err: context.DeadlineExceeded, want: "see that server's log"},
+		{name: "hung up", addr: connected, err: &balance.ProbeError{Err: io.EOF}, want: "something takes connections there: check the port"},
+		{name: "hung up on plaintext", addr: connected, plaintext: true, err: &balance.ProbeError{Err: io.EOF}, want: "may want TLS: leave out --plaintext"},
+		{name: "no TLS", addr: none, err: tls.RecordHeaderError{}, want: "speaks no TLS: if that is meant, give --plaintext"},
+		{name: "no trust", addr: none, err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, want: "trust its authority with --ca"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := balance.Observation{Count: balance.Count{Addr: tt.addr}, Err: tt.err}
+			if got := (adviser{plaintext: tt.plaintext}).probeAdvice(o); !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q in it", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestProbeSaysOfWhomItSpeaks counts servers as people do.
+func TestProbeSaysOfWhomItSpeaks(t *testing.T) {
+	t.Parallel()
+	refused := observed("a", 0, 0, noConnection)
+	refused.Err = &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	want := "connection refused; check that a server runs there and that the port can be reached"
+	for seen, begins := range map[int]string{1: "a:35000 gave no count: ", 3: "none of 3 servers gave a count; a:35000: "} {
+		if got := new(probing).noCount(slices.Repeat([]balance.Observation{refused}, seen)).Error(); got != begins+want {
+			t.Errorf("%d servers:\n got %s\nwant %s", seen, got, begins+want)
+		}
 	}
 }
 
@@ -233,11 +319,11 @@ func TestALostResultIsAFailure(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	c := newConsole([]string{"A=1", "AB=2", "A=3"}, nil, io.Discard, io.Discard)
-	if got := c.getenv("A"); got != "3" {
-		t.Errorf("got %q, want the last value, 3", got)
+	if got, found := c.getenv("A"); got != "3" || !found {
+		t.Errorf("got %q, %v, want the last value, 3", got, found)
 	}
-	if got := c.getenv("B"); got != "" {
-		t.Errorf("got %q, want nothing", got)
+	if got, found := c.getenv("B"); got != "" || found {
+		t.Errorf("got %q, %v, want nothing", got, found)
 	}
 	if c.outScreen.live() || c.outScreen.colour {
 		t.Error("something that is no file is taken for a terminal")

@@ -26,6 +26,17 @@ const variable = "CHRONICLE_CONNECTION_STRING"
 const targetHelp = `The connection string is the argument, or the content of the --file, or standard input when the argument is "-", or
 the variable ` + variable + `; keep strings with secrets out of the argument list.`
 
+// source is where a connection string comes from.
+type source string
+
+// The sources.
+const (
+	fromArgument source = "the argument"
+	fromFile     source = "the --file"
+	fromInput    source = "standard input"
+	fromVariable source = variable
+)
+
 // target is the flags that say which cluster is meant and how to trust it.
 type target struct {
 	file      string
@@ -54,9 +65,12 @@ func oneString(_ *cobra.Command, args []string) error {
 
 // connString reads the connection string.
 func (t *target) connString(c *console, args []string) (*connstring.ConnString, error) {
-	text, err := t.text(c, args)
+	text, from, err := t.text(c, args)
 	if err != nil {
 		return nil, err
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, usage("the connection string is empty, it came from %s: put one there, such as chronicle://localhost:35000", from)
 	}
 	cs, err := connstring.Parse(text)
 	if err != nil {
@@ -65,21 +79,36 @@ func (t *target) connString(c *console, args []string) (*connstring.ConnString, 
 	return cs, nil
 }
 
-func (t *target) text(c *console, args []string) (string, error) {
+func (t *target) text(c *console, args []string) (text string, from source, err error) {
 	switch {
 	case len(args) == 1 && t.file != "":
-		return "", usage("give the connection string as an argument or with --file, not both")
+		return "", "", usage("give the connection string as an argument or with --file, not both")
 	case len(args) == 1 && args[0] == "-":
-		return boundedText("standard input", c.in)
+		text, err = boundedText(fromInput, c.in)
+		return text, fromInput, err
 	case len(args) == 1:
-		return args[0], nil
+		return args[0], fromArgument, nil
 	case t.file != "":
-		return fileText(t.file)
+		text, err = fileText(t.file)
+		return text, fromFile, err
 	}
-	if text := c.getenv(variable); text != "" {
-		return text, nil
+	if text, found := c.getenv(variable); found {
+		return text, fromVariable, nil
 	}
-	return "", usage("no connection string: give it as an argument, with --file, as - on standard input, or in %s", variable)
+	return "", "", usage("no connection string: give it as an argument, with --file, as - on standard input, or in %s", variable)
+}
+
+// unsupported says why this version refuses to connect with a connection string; empty when it does not.
+func unsupported(cs *connstring.ConnString) string {
+	switch {
+	case cs.AuthMode() != connstring.AuthModeNone:
+		return fmt.Sprintf("the connection string asks for authentication by %s, and this version connects without authentication only",
+			cs.AuthMode())
+	case cs.CertificatePath != "":
+		return "the connection string has a certificatePath, and this version connects without a client certificate only"
+	default:
+		return ""
+	}
 }
 
 func fileText(path string) (string, error) {
@@ -88,15 +117,15 @@ func fileText(path string) (string, error) {
 		return "", fmt.Errorf("the --file cannot be read: %w; give the path of a file that holds the connection string", pathless(err))
 	}
 	defer func() { _ = f.Close() }() // only read
-	return boundedText("the --file", f)
+	return boundedText(fromFile, f)
 }
 
 // boundedText reads a connection string and removes one final newline. It reads a little more than the longest string,
 // so that one that is too long is refused rather than cut.
-func boundedText(source string, r io.Reader) (string, error) {
+func boundedText(from source, r io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, connstring.MaxLength+int64(len("\r\n"))+1))
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be read: %w", source, pathless(err))
+		return "", fmt.Errorf("%s cannot be read: %w", from, pathless(err))
 	}
 	line, found := strings.CutSuffix(string(text), "\n")
 	if found {

@@ -68,6 +68,18 @@ func wanted(kind string) string {
 	}
 }
 
+// noEmptyFlag refuses a flag that was given nothing, as scripts do with a variable that is not set: to act as if it were
+// absent could mean another cluster, or no certificate.
+func noEmptyFlag(cmd *cobra.Command, _ []string) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usage("flag --%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
 // noArgs refuses arguments without showing them.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {

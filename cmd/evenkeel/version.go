@@ -24,11 +24,12 @@ const versionHelp = `
 Print the version of the command, the commit it was built from where that is known, the version of Go and the
 platform.
 
-With --json, one object; what is not known is left out:
+With --json, one object; fields without a value are left out:
 
   version   the version of the module, (devel) when built from a checkout
-  revision  the commit
-  modified  true when files had been changed since that commit
+  revision  the commit, where it is known
+  modified  true when files had been changed since that commit, else not
+            there
   go        the version of Go
   platform  the operating system and the processor`
 
