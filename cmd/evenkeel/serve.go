@@ -48,7 +48,8 @@ out:
 const serveExamples = `  evenkeel serve
   evenkeel serve --listen 127.0.0.1:0 --json
   evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem
-  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem --peers chronicle+srv://prod.example`
+  evenkeel serve --cert node-1.pem --key node-1-key.pem \\
+      --peers chronicle+srv://prod.example`
 
 func newServe(c *console) *cobra.Command {
 	s := &serving{console: c}
