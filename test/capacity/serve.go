@@ -27,6 +27,9 @@ const (
 	kindOurs = "evenkeel"
 )
 
+// patience is how long a client may be silent.
+const patience = time.Minute
+
 // serve runs a server of a kind until its input ends. It prints its address.
 func serve(kind string, stdin io.Reader, stdout io.Writer) error {
 	certificate, err := devcert.New()
@@ -46,7 +49,10 @@ func serve(kind string, stdin io.Reader, stdout io.Writer) error {
 		s := newBare(config)
 		run, stop = s.Serve, s.Stop
 	case kindOurs:
-		s, err := server.New(server.Config{TLS: config})
+		// A busy machine may keep clients from answering in time. What is measured is what sessions cost.
+		registry := server.NewRegistry(server.RegistryConfig{StaleAfter: patience})
+		defer registry.Close()
+		s, err := server.New(server.Config{TLS: config, Registry: registry})
 		if err != nil {
 			return err
 		}
