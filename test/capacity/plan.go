@@ -21,7 +21,8 @@ type plan struct {
 	window   time.Duration
 }
 
-// settle is how long sessions are left alone after the last has begun: handshakes cost more than sessions do.
+// settle is how long sessions are left alone after the last has begun, or the window where that is shorter: handshakes
+// cost more than sessions do.
 const settle = 3 * time.Second
 
 // sample is one measurement of one server.
@@ -71,7 +72,7 @@ func (p plan) measure(ctx context.Context, kind string) (s sample, err error) {
 	if err := l.open(ctx, server.addr, p.sessions); err != nil {
 		return sample{}, err
 	}
-	if err := wait(ctx, settle); err != nil {
+	if err := wait(ctx, min(settle, p.window)); err != nil {
 		return sample{}, err
 	}
 	return p.watch(ctx, server, &l)
