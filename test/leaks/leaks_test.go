@@ -219,12 +219,13 @@ func descriptors(t *testing.T) []string {
 	return open
 }
 
-// awaitServing waits until both halves of each server run: a listener takes connections before that.
+// awaitServing waits until both halves of each server run, and the HTTP server that stands ready for its faults: a listener
+// takes connections before that.
 func awaitServing(t *testing.T, servers int) {
 	t.Helper()
 	await(t, func() bool {
 		all := stacks()
-		return strings.Count(all, "\nnet/http.(*Server).Serve(") == servers &&
+		return strings.Count(all, "\nnet/http.(*Server).Serve(") == 2*servers &&
 			strings.Count(all, "\ngoogle.golang.org/grpc.(*Server).Serve(") == servers
 	}, func() string { return "not all servers serve:\n" + stacks() })
 }
