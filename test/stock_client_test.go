@@ -49,7 +49,7 @@ type stockClient struct {
 	changed      chan struct{}          // guarded by mu; closed and replaced at every change
 }
 
-// unanswered is a probe that brought no count.
+// unanswered is a request for a count or a reservation that came to nothing.
 type unanswered struct {
 	server string
 	err    error
@@ -172,9 +172,14 @@ func (c *stockClient) choose(ctx context.Context) (string, error) {
 	if least == math.MaxInt32 && !c.shape.reserveBlind {
 		return winner, nil
 	}
-	if err := c.servers[winner].reserve(ctx); err == nil {
-		c.change(func() { c.reservations[winner] = append(c.reservations[winner], time.Now()) })
-	}
+	err := c.servers[winner].reserve(ctx)
+	c.change(func() {
+		if err != nil {
+			c.unanswered = append(c.unanswered, unanswered{winner, err})
+		} else {
+			c.reservations[winner] = append(c.reservations[winner], time.Now())
+		}
+	})
 	return winner, nil
 }
 

@@ -100,6 +100,7 @@ func newStockHTTP(shape stockShape, addr, from string) *stockHTTP {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: shape.alpn} //nolint:gosec // a server of this test
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // so that both are offered, as the shapes have it: to a server, h2 alone means gRPC
 	protocols.SetHTTP2(true)
 	return &stockHTTP{
 		shape: shape, addr: addr, dialer: &tls.Dialer{NetDialer: dialer, Config: config},
@@ -160,11 +161,7 @@ func (h *stockHTTP) reserve(ctx context.Context) error {
 // ask makes a request, over HTTP/1.1 on a connection that stays open.
 func (h *stockHTTP) ask(ctx context.Context, method, path string, headers []string, body string) (status int, answer string, err error) {
 	if h.shape.http2 {
-		request, err := http.NewRequestWithContext(ctx, method, "https://"+h.addr+path, strings.NewReader(body))
-		if err != nil {
-			return 0, "", err
-		}
-		return answerTo(h.client, request)
+		return h.askHTTP2(ctx, method, path, body)
 	}
 	defer func() {
 		if err != nil {
@@ -186,6 +183,23 @@ func (h *stockHTTP) ask(ctx context.Context, method, path string, headers []stri
 		h.close() // the server's wish
 	}
 	return response.StatusCode, string(content), errors.Join(err, response.Body.Close())
+}
+
+// askHTTP2 makes a request over HTTP/2, which the server has to choose where it is offered.
+func (h *stockHTTP) askHTTP2(ctx context.Context, method, path, body string) (status int, answer string, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, "https://"+h.addr+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	content, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err == nil && response.ProtoMajor != 2 {
+		err = fmt.Errorf("%s answers over %s, want HTTP/2", h.addr, response.Proto)
+	}
+	return response.StatusCode, string(content), err
 }
 
 // open sees to it that there is a connection.

@@ -236,7 +236,7 @@ func (f *stockFleet) checkMove(victim string, killed time.Time, before, after []
 		}
 		for _, u := range c.refused() {
 			if u.server != victim {
-				f.t.Errorf("%s: a server that lives gave no count: %v", c, u.err)
+				f.t.Errorf("%s: a server that lives did not answer as it should: %v", c, u.err)
 			}
 		}
 	}
