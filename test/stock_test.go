@@ -53,7 +53,7 @@ func TestStockClientsConnectStayLoseTheirServerAndComeBack(t *testing.T) {
 	killed := time.Now()
 	f.servers[victim].kill()
 	delete(f.servers, victim)
-	after := f.await(ctx, "to be back and stay", func(c *stockClient, s stockSession) bool {
+	after := f.await(ctx, "to be back and stay", func(_ *stockClient, s stockSession) bool {
 		return s.up && s.server != victim && s.answers >= stockStay
 	})
 	f.checkMove(victim, killed, up, after)
