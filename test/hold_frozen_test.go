@@ -20,7 +20,7 @@ const (
 	// round that finds out waits 2 s for it.
 	besideWithin = 3 * time.Second
 	// laterWithin is the same for a client that knows it: the random wait, a round of probes, and a busy machine.
-	laterWithin = time.Second
+	laterWithin = 1500 * time.Millisecond
 	// quietFor is how long a continued server is watched: longer than a session lasts that is not answered.
 	quietFor = 7 * time.Second
 )
