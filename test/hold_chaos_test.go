@@ -21,7 +21,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
-//nolint:gochecknoglobals // flags of the test program
+// Flags of the test program.
 var (
 	chaosFor  = flag.Duration("chaos", 20*time.Second, "how long TestHoldChaos disturbs its servers")
 	chaosSeed = flag.Uint64("chaosseed", 0, "what TestHoldChaos does in which order; 0 draws one")
