@@ -6,6 +6,7 @@ package evenkeel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -159,7 +160,14 @@ func (s *stream) Header() (metadata.MD, error) {
 
 func (s *stream) SendMsg(m any) error { return s.error(s.ClientStream.SendMsg(m)) }
 
-func (s *stream) RecvMsg(m any) error { return s.error(s.ClientStream.RecvMsg(m)) }
+// RecvMsg also tells a stream that a draining server ended: it may end before the session's own.
+func (s *stream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil && drained(s.Trailer()) {
+		return unavailable("stream on "+s.gen.endpoint.Addr(), fmt.Errorf("%w: %w", ErrDraining, &foreignError{err}))
+	}
+	return s.error(err)
+}
 
 func (s *stream) CloseSend() error { return s.error(s.ClientStream.CloseSend()) }
 

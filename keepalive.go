@@ -81,7 +81,7 @@ func (k *keeper) receive(stream grpc.ServerStreamingClient[clientspb.ConnectionK
 
 // streamEnd tells a stream that broke with its connection from one that the server ended, and that for what reason.
 func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
-	if reason := trailer.Get(contract.ReasonTrailer); len(reason) > 0 && reason[0] == contract.ReasonDraining {
+	if drained(trailer) {
 		return fmt.Errorf("%w: %w", ErrDraining, &foreignError{err})
 	}
 	if broken := k.gen.currentLanes()[0].broken(); broken != nil {
@@ -91,6 +91,12 @@ func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 		return ErrStreamEnded
 	}
 	return fmt.Errorf("%w: %w", ErrStreamEnded, &foreignError{err})
+}
+
+// drained says whether a server of ours ended a stream because it drains.
+func drained(trailer metadata.MD) bool {
+	reason := trailer.Get(contract.ReasonTrailer)
+	return len(reason) > 0 && reason[0] == contract.ReasonDraining
 }
 
 // answer answers keep-alives until the session ends. It runs beside receive, so that a slow answer hides no

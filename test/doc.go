@@ -6,6 +6,8 @@
 //
 //	go test ./test/...                      # all of them
 //	go test -v -run 'TestFleet' ./test      # one, with the figures that it measured
+//	go test -tags endtoend ./test           # with those that take long: frozen and terminated servers, chaos, floods, and
+//	                                        # clients in the shapes of the stock ones; see -chaos and -keepalive-flood
 //
 // # Configuration
 //

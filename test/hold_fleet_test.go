@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Evenkeel authors
 // SPDX-License-Identifier: MIT
 
-//go:build unix
+//go:build endtoend && unix
 
 package test_test
 
