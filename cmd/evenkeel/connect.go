@@ -84,7 +84,7 @@ func newConnect(c *console) *cobra.Command {
 			if err := h.check(); err != nil {
 				return err
 			}
-			cs, err := from.connString(c, args)
+			cs, err := from.connString(cmd.Context(), c, args)
 			if err != nil {
 				return err
 			}

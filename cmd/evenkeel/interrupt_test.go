@@ -209,6 +209,42 @@ func TestConnectFailsWhenAClientHasNoSessionAtTheEnd(t *testing.T) {
 	}
 }
 
+// A pipe or a terminal may say nothing for ever.
+func TestInterruptedWhileInputIsAwaited(t *testing.T) {
+	t.Parallel()
+	silent, writer := io.Pipe()
+	t.Cleanup(func() { _ = writer.Close() }) // a pipe in memory
+	var stdout, stderr bytes.Buffer
+	if status := run(cancelled(t), []string{"resolve", "-"}, nil, silent, &stdout, &stderr); status != exitFailed {
+		t.Errorf("status %d, want %d", status, exitFailed)
+	}
+	if got, want := stderr.String(), "evenkeel resolve: ended early: interrupted\n"; got != want {
+		t.Errorf("standard error\n got %q\nwant %q", got, want)
+	}
+}
+
+// A connection string that went astray holds a password.
+func TestAConnectionStringInTheWrongFlagIsNotShown(t *testing.T) {
+	t.Parallel()
+	const astray = "chronicle://app:s3cr3tpw@node1"
+	for _, args := range [][]string{
+		{"connect", "--ca", astray, "chronicle://127.0.0.1:1"},
+		{"probe", "--ca", astray, "chronicle://127.0.0.1:1"},
+		{"probe", "--file", astray},
+		{"serve", "--cert", astray, "--key", "key.pem"},
+		{"serve", "--cert", "cert.pem", "--key", astray},
+		{"serve", "--listen", "s3cr3tpw@node1:35000"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(t.Context(), args, nil, strings.NewReader(""), &stdout, &stderr); status == 0 {
+			t.Errorf("%q: status 0", args)
+		}
+		if text := stdout.String() + stderr.String(); strings.Contains(text, "s3cr3tpw") {
+			t.Errorf("%q: %s", args, text)
+		}
+	}
+}
+
 func TestInterruptedBeforeThereIsAResult(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{

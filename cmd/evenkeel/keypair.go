@@ -44,6 +44,10 @@ func readKeyPair(certPath, keyPath string) (*tls.Certificate, error) {
 
 func readPEM(flag, path string) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the user says which file
+	if err != nil && strings.Contains(path, "@") {
+		// It may be a connection string that went astray, and that holds a password.
+		return nil, fmt.Errorf("the %s file cannot be read: %w; give the path of a file in PEM form", flag, pathless(err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the %s file %s cannot be read: %w", flag, path, pathless(err))
 	}

@@ -73,7 +73,7 @@ func newProbe(c *console) *cobra.Command {
 			if err := p.check(cmd.Flags().Changed("interval")); err != nil {
 				return err
 			}
-			cs, err := from.connString(c, args)
+			cs, err := from.connString(cmd.Context(), c, args)
 			if err != nil {
 				return err
 			}

@@ -68,7 +68,7 @@ func newResolve(c *console) *cobra.Command {
 		Example: resolveExamples,
 		Args:    oneString,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cs, err := from.connString(c, args)
+			cs, err := from.connString(cmd.Context(), c, args)
 			if err != nil {
 				return err
 			}

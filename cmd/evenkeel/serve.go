@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -163,8 +164,8 @@ func (s *serving) check() error {
 	if s.drainPeriod <= 0 || s.drainLimit < 0 {
 		return usage("--drain-period must be more than 0, and --drain-limit no less")
 	}
-	_, port, err := net.SplitHostPort(s.listen)
-	if err != nil {
+	host, port, err := net.SplitHostPort(s.listen)
+	if err != nil || strings.Contains(host, "@") {
 		return usage("--listen needs an address and a port, such as 127.0.0.1:35000 or [::1]:0")
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {

@@ -64,8 +64,8 @@ func oneString(_ *cobra.Command, args []string) error {
 }
 
 // connString reads the connection string.
-func (t *target) connString(c *console, args []string) (*connstring.ConnString, error) {
-	text, from, err := t.text(c, args)
+func (t *target) connString(ctx context.Context, c *console, args []string) (*connstring.ConnString, error) {
+	text, from, err := t.text(ctx, c, args)
 	if err != nil {
 		return nil, err
 	}
@@ -79,17 +79,17 @@ func (t *target) connString(c *console, args []string) (*connstring.ConnString, 
 	return cs, nil
 }
 
-func (t *target) text(c *console, args []string) (text string, from source, err error) {
+func (t *target) text(ctx context.Context, c *console, args []string) (text string, from source, err error) {
 	switch {
 	case len(args) == 1 && t.file != "":
 		return "", "", usage("give the connection string as an argument or with --file, not both")
 	case len(args) == 1 && args[0] == "-":
-		text, err = boundedText(fromInput, c.in)
+		text, err = interruptible(ctx, func() (string, error) { return boundedText(fromInput, c.in) })
 		return text, fromInput, err
 	case len(args) == 1:
 		return args[0], fromArgument, nil
 	case t.file != "":
-		text, err = fileText(t.file)
+		text, err = interruptible(ctx, func() (string, error) { return fileText(t.file) })
 		return text, fromFile, err
 	}
 	if text, found := c.getenv(variable); found {
@@ -108,6 +108,26 @@ func unsupported(cs *connstring.ConnString) string {
 		return "the connection string has a certificatePath, and this version connects without a client certificate only"
 	default:
 		return ""
+	}
+}
+
+// interruptible reads from what may keep silent for ever, a terminal or a pipe. An interrupt leaves the reading to the end
+// of the process.
+func interruptible(ctx context.Context, read func() (string, error)) (string, error) {
+	type result struct {
+		text string
+		err  error
+	}
+	results := make(chan result, 1)
+	go func() {
+		text, err := read()
+		results <- result{text, err}
+	}()
+	select {
+	case r := <-results:
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", interrupted(ctx)
 	}
 }
 
