@@ -263,3 +263,15 @@ func TestInterruptedBeforeThereIsAResult(t *testing.T) {
 		}
 	}
 }
+
+// The line that says where the server listens may be followed by an interrupt before the server serves.
+func TestServeThatIsInterruptedAtOnceHasDoneItsWork(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		var stdout, stderr bytes.Buffer
+		if status := run(cancelled(t), []string{"serve", "--listen", "127.0.0.1:0", "--plaintext"}, nil,
+			strings.NewReader(""), &stdout, &stderr); status != exitDone {
+			t.Fatalf("status %d, standard error %q, want 0", status, stderr.String())
+		}
+	}
+}

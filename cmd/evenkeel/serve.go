@@ -136,6 +136,9 @@ func (s *serving) run(ctx context.Context) error {
 	if !stop() {
 		<-ended // the listener is closed before the server has come to its end
 	}
+	if ctx.Err() != nil && errors.Is(err, server.ErrClosed) {
+		return nil // interrupted before it served
+	}
 	return err
 }
 
