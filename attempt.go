@@ -139,6 +139,7 @@ func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoin
 	}
 	for _, c := range candidates {
 		if c.Addr() == selection.Endpoint.Addr() {
+			a.penalties.Observe(selection.Observations, time.Now())
 			a.emit(Event{Kind: EventSelected, Endpoint: selection.Endpoint, Observations: selection.Observations})
 			return selection, nil
 		}

@@ -5,6 +5,7 @@ package balance
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -60,7 +61,8 @@ func NewAttempt(endpoints []discover.Endpoint, penalties *Penalties, lost string
 //
 // They are those of the lowest priority number that has not failed: none of whose candidates are left, or of which five
 // have failed. Of these, penalised ones are offered only when there are no others, and then those with the shortest
-// penalty: they have failed least often, where all servers have lost sessions lately. The server whose session was just
+// penalty: they have failed least often, where all servers have lost sessions lately. Where all of these were silent
+// when they were last asked, the next ones are offered beside them, for the strategy to ask. The server whose session was just
 // lost is offered only when nobody else is, penalised or not, until the first other candidate has failed: what ended
 // the session most likely has not ended yet. Neither rule brings a higher priority number into play.
 func (a *Attempt) Candidates(now time.Time) []discover.Endpoint {
@@ -89,20 +91,26 @@ func (a *Attempt) Failed(endpoint discover.Endpoint) {
 }
 
 // preferred returns the endpoints with the shortest penalty, which is none for those that are not penalised, without the
-// one that was just lost unless it is the only one. It needs at least one.
+// one that was just lost unless it is the only one. Those that were silent when they were last asked do not count:
+// they come along, with the others up to the first that does. It needs at least one endpoint.
 func (a *Attempt) preferred(left []discover.Endpoint, now time.Time) []discover.Endpoint {
-	var best []discover.Endpoint
-	var least time.Duration
-	for _, endpoint := range left {
+	const unknown = time.Duration(math.MaxInt64)
+	spans := make([]time.Duration, len(left)) // negative: not to be offered
+	enough := unknown
+	for i, endpoint := range left {
 		addr := endpoint.Addr()
 		if addr == a.lost && !a.tried {
+			spans[i] = -1
 			continue
 		}
-		penalty := a.penalties.span(addr, now)
-		if len(best) == 0 || penalty < least {
-			best, least = nil, penalty
+		spans[i] = a.penalties.span(addr, now)
+		if a.penalties.answers(addr, now) {
+			enough = min(enough, spans[i])
 		}
-		if penalty == least {
+	}
+	var best []discover.Endpoint
+	for i, endpoint := range left {
+		if spans[i] >= 0 && spans[i] <= enough {
 			best = append(best, endpoint)
 		}
 	}

@@ -4,6 +4,7 @@
 package balance_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -39,12 +40,22 @@ func penalise(names string) *balance.Penalties {
 	return penalties
 }
 
+// silent are the observations of candidates that did not answer in time.
+func silent(names string) []balance.Observation {
+	var observations []balance.Observation
+	for _, endpoint := range nodes(names) {
+		observations = append(observations, balance.Observation{Endpoint: endpoint, Err: context.DeadlineExceeded, Silent: true})
+	}
+	return observations
+}
+
 func TestAttempt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name      string
 		endpoints string
 		penalised string
+		mute      string // silent when last asked
 		lost      string
 		fails     string // one endpoint after each look at the candidates
 		want      string // the candidates at each look
@@ -78,6 +89,14 @@ func TestAttempt(t *testing.T) {
 		{name: "after the first round the penalty decides", endpoints: "abc", penalised: "ab", lost: "c", fails: "a", want: "ab c"},
 		{name: "lost and penalised", endpoints: "abc", penalised: "c", lost: "c", fails: "ab", want: "ab b c"},
 		{name: "neither brings the next priority into play", endpoints: "ab/c", penalised: "a", lost: "b", fails: "ab", want: "a b c"},
+
+		{name: "a silent one is no reason to leave the penalised ones out", endpoints: "abc", penalised: "bc", mute: "a", want: "abc"},
+		{name: "but only those with the shortest penalty", endpoints: "abc", penalised: "bcc", mute: "a", want: "ab"},
+		{name: "a silent one stays beside one that answers", endpoints: "abc", penalised: "c", mute: "a", want: "ab"},
+		{name: "when all were silent all are asked", endpoints: "abc", penalised: "bcc", mute: "abc", want: "abc"},
+		{name: "a silent one does not bring the next priority into play", endpoints: "a/b", mute: "a", fails: "a", want: "a b"},
+		{name: "nor the one that was just lost", endpoints: "abc", penalised: "b", mute: "a", lost: "c", want: "ab"},
+		{name: "penalised and silent", endpoints: "abc", penalised: "abbc", mute: "a", want: "ac"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +105,9 @@ func TestAttempt(t *testing.T) {
 			if test.lost != "" {
 				lost = node(test.lost).Addr()
 			}
-			attempt := balance.NewAttempt(tiers(test.endpoints), penalise(test.penalised), lost)
+			penalties := penalise(test.penalised)
+			penalties.Observe(silent(test.mute), noon)
+			attempt := balance.NewAttempt(tiers(test.endpoints), penalties, lost)
 			look := func() string {
 				candidates := attempt.Candidates(noon)
 				if candidates == nil {

@@ -131,3 +131,32 @@ func TestPenaltiesConcurrently(t *testing.T) {
 		t.Errorf("%d endpoints remembered, want none", got)
 	}
 }
+
+func TestSilenceIsForgotten(t *testing.T) {
+	t.Parallel()
+	answer := []balance.Observation{{Endpoint: node("a"), Count: balance.Count{Connections: 3}}}
+	tests := []struct {
+		name  string
+		heard []balance.Observation
+		after time.Duration
+		want  string
+	}{
+		{name: "not at once", want: "ab"},
+		{name: "not for five minutes", after: 5 * time.Minute, want: "ab"},
+		{name: "after five minutes", after: 5*time.Minute + 1, want: "a"},
+		{name: "with the next answer", heard: answer, want: "a"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			now := noon.Add(test.after)
+			penalties := balance.NewPenalties()
+			penalties.Observe(silent("a"), noon)
+			penalties.Observe(test.heard, noon)
+			penalties.Fail(node("b").Addr(), now)
+			if got := names(balance.NewAttempt(tiers("ab"), penalties, "").Candidates(now)); got != test.want {
+				t.Errorf("candidates %q, want %q", got, test.want)
+			}
+		})
+	}
+}

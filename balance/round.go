@@ -156,9 +156,12 @@ func (r *round) result() []Observation {
 	for i, state := range r.states {
 		switch {
 		case state.back:
+			r.observations[i].Silent = state.silent
 		case state.silent:
+			r.observations[i].Silent = true
 			r.observations[i].Err = countError(r.observations[i].Endpoint, errNoAnswer)
 		default:
+			r.observations[i].Silent = state.before
 			r.observations[i].Err = countError(r.observations[i].Endpoint, errNotAwaited)
 		}
 	}

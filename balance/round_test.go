@@ -181,6 +181,9 @@ func TestLeastConnectionsDoesNotWaitForWhoWasSilent(t *testing.T) {
 						if observation.Err != nil {
 							failed += observation.Endpoint.Host
 						}
+						if bad := errors.Is(observation.Err, errBadAnswer); observation.Silent != (observation.Err != nil && !bad) {
+							t.Errorf("round %d: %s silent %t with error %v", i, observation.Endpoint.Host, observation.Silent, observation.Err)
+						}
 					}
 					if failed != turn.failed {
 						t.Errorf("round %d: without a count %q, want %q", i, failed, turn.failed)

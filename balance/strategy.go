@@ -47,4 +47,7 @@ type Observation struct {
 	Count Count
 	// Err says why there is no count: the candidate then ranked as maximally loaded.
 	Err error
+	// Silent says that there is no count because none came in time: in this round, or in the one before when this one
+	// did not wait for it. A server that refuses, or answers with something else, is not silent.
+	Silent bool
 }

@@ -8,6 +8,7 @@ package test_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,13 +32,29 @@ func startHeldFleet(ctx context.Context, t *testing.T, n int, args ...string) *h
 	needSignals(t)
 	f := &heldFleet{t: t, ca: newAuthority(t), servers: make(map[string]*serving)}
 	for i := 1; i <= n; i++ {
-		address := loopback(i)
-		cert, key := f.ca.issue(fmt.Sprintf("node%d.test", i), address)
-		s := serve(ctx, t, address, append([]string{"--cert", cert, "--key", key}, args...)...)
+		s := f.start(ctx, fmt.Sprintf("node%d.test", i), loopback(i), args...)
 		f.endpoints = append(f.endpoints, s.Listening)
-		f.servers[s.Listening] = s
 	}
 	return f
+}
+
+// start starts a server of the fleet on an address. Of two --listen the last one counts.
+func (f *heldFleet) start(ctx context.Context, name, address string, args ...string) *serving {
+	f.t.Helper()
+	cert, key := f.ca.issue(name, address)
+	s := serve(ctx, f.t, address, append([]string{"--cert", cert, "--key", key}, args...)...)
+	f.servers[s.Listening] = s
+	return s
+}
+
+// restart starts a server that has ended on the endpoint that it had.
+func (f *heldFleet) restart(ctx context.Context, endpoint string) {
+	f.t.Helper()
+	host, _, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.start(ctx, "back.test", host, "--listen", endpoint)
 }
 
 // target is the connection string of the whole fleet.
