@@ -101,8 +101,8 @@ func (liar) Reserve(context.Context, discover.Endpoint, balance.ReserveRequest) 
 }
 
 // Clients that are moved all the time, as by rolling restarts, keep away from such a server: after the first minute at
-// most one attempt in 20 goes there. The penalty lasts 5 min at most, so this holds where clients move more often than
-// much more often than every 15 s; those that move rarely try it about once in 5 min.
+// most one attempt in 20 goes there. The penalty lasts 5 min at most, so a client that moves rarely, say once a minute,
+// tries it at about every fifth move: once in 5 min all the same.
 func TestAServerThatLiesAndRefusesGetsFewAttempts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const clients = 10

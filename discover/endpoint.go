@@ -9,13 +9,14 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Endpoint is one server that a client may connect to. Its zero value names no server.
 //
-// Host and Port are what the source of the endpoint said and what TLS checks the certificate against. Addrs are the
-// addresses behind them where the source knows them; when it is empty the name is looked up when the endpoint is
-// dialled. A selection that probed narrows Addrs to the one address its probe connected on, so that everything an
+// Host and Port are what the source of the endpoint said, and together they tell endpoints apart. TLS checks the
+// certificate against VerifyName, which is Host unless the source says otherwise. Addrs are the addresses behind Host
+// where the source knows them; when it is empty the name is looked up when the endpoint is dialled. A selection that probed narrows Addrs to the one address its probe connected on, so that everything an
 // attempt does reaches the same server.
 //
 // An Endpoint is a value: copies may be used concurrently as long as nobody writes to the shared Addrs.
@@ -34,6 +35,10 @@ type Endpoint struct {
 	// Absolute says that Host is a whole name: its addresses are looked up without the search list of the system, as
 	// RFC 2782 wants it for SRV targets. Whoever looks Host up asks for LookupName, which heeds this.
 	Absolute bool
+	// ServerName is the name to send as SNI, to verify and to name as the authority of calls where that is not Host: a
+	// DNS name without a final dot, or an address without brackets. Empty means Host. Several endpoints of one name have
+	// it, since each of them needs a Host of its own.
+	ServerName string
 }
 
 // Addr returns "host:port", with an IPv6 host in brackets. It identifies the endpoint: two endpoints with the same
@@ -49,6 +54,23 @@ func (e Endpoint) LookupName() string {
 		return e.Host
 	}
 	return e.Host + "."
+}
+
+// VerifyName returns the name that TLS sends and checks: ServerName, or else Host. It has no IPv6 zone, which is this
+// machine's affair and stands in no certificate.
+func (e Endpoint) VerifyName() string {
+	name := e.ServerName
+	if name == "" {
+		name = e.Host
+	}
+	name, _, _ = strings.Cut(name, "%")
+	return name
+}
+
+// Authority returns what calls and requests name as their server (RFC 3986 section 3.2): VerifyName and the port, with
+// IPv6 in brackets.
+func (e Endpoint) Authority() string {
+	return net.JoinHostPort(e.VerifyName(), strconv.Itoa(int(e.Port)))
 }
 
 // String returns the same as Addr, or "none" for the zero value.
