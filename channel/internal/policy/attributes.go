@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package policy
+
+import (
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+)
+
+type priorityKey struct{}
+
+// SetPriority returns the endpoint with a priority; lower ones are used first, and one without has 0. Only endpoints of
+// the best priority of which any is ready get calls. Safe for concurrent use.
+func SetPriority(endpoint resolver.Endpoint, priority uint16) resolver.Endpoint {
+	endpoint.Attributes = endpoint.Attributes.WithValue(priorityKey{}, priority)
+	return endpoint
+}
+
+// Priority returns what SetPriority has set, or 0. Safe for concurrent use.
+func Priority(endpoint resolver.Endpoint) uint16 {
+	priority, _ := endpoint.Attributes.Value(priorityKey{}).(uint16)
+	return priority
+}
+
+type hooksKey struct{}
+
+// Hooks is told what happens to the endpoints of one channel. Any field may be nil. The functions are called in the
+// order of the events, one at a time, on a goroutine of the policy, and never after the policy is closed. Closing the
+// policy waits for the one that runs: it must neither block nor close the channel.
+type Hooks struct {
+	// Endpoint is called when the state of an endpoint has changed. The address is the first of the endpoint's, and the
+	// error is the cause when the state is transient failure. Shutdown means that its last connection is closed or is
+	// left to close itself when its calls have ended.
+	Endpoint func(addr string, state connectivity.State, err error)
+	// Usable is called when the first endpoint has become ready, with true, and when the last one no longer is. Before
+	// the first call there is none.
+	Usable func(usable bool)
+}
+
+// WithHooks returns the state with hooks for the policy that gets it. The hooks of the latest state count.
+func WithHooks(state resolver.State, hooks *Hooks) resolver.State {
+	state.Attributes = state.Attributes.WithValue(hooksKey{}, hooks)
+	return state
+}
+
+// hooksOf returns the hooks of a state, or nil.
+func hooksOf(state resolver.State) *Hooks {
+	hooks, _ := state.Attributes.Value(hooksKey{}).(*Hooks)
+	return hooks
+}
