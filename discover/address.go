@@ -16,18 +16,22 @@ import (
 // addressQueries bounds how many address queries are under way at once.
 const addressQueries = 16
 
-// fillAddrs asks the name server that gave the endpoints for the addresses of their hosts, all within limit. Hosts
-// for which it has no answer in time keep Addrs empty, which is no failure: the system is asked when they are dialled.
-func (a *asker) fillAddrs(ctx context.Context, server string, endpoints []Endpoint, limit time.Duration) {
+// addrsOf asks the name server that gave the endpoints for the addresses of their hosts, all within limit. Hosts for
+// which it has no answer in time have none, which is no failure: the system is asked when they are dialled.
+func (a *asker) addrsOf(ctx context.Context, server string, endpoints []Endpoint, limit time.Duration) map[string][]netip.Addr {
 	addrPort, err := netip.ParseAddrPort(server)
 	if err != nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	found := a.lookUpHosts(ctx, addrPort, endpoints)
+	return a.lookUpHosts(ctx, addrPort, endpoints)
+}
+
+// fillAddrs gives endpoints the addresses of their hosts.
+func fillAddrs(endpoints []Endpoint, addrs map[string][]netip.Addr) {
 	for i, endpoint := range endpoints {
-		for _, addr := range found[endpoint.Host] {
+		for _, addr := range addrs[endpoint.Host] {
 			endpoints[i].Addrs = append(endpoints[i].Addrs, netip.AddrPortFrom(addr, endpoint.Port))
 		}
 	}

@@ -15,8 +15,8 @@ import (
 var (
 	// ErrNoSuchName says that the name does not exist: the reply code was NXDOMAIN.
 	ErrNoSuchName = errors.New("no such name")
-	// ErrNoRecords says that the name exists but that no SRV record of it names a server: there is none, or all were
-	// left out because they say "not here" or are malformed.
+	// ErrNoRecords says that the name exists but that no record of it names a server: there is none, or all were left
+	// out because they say "not here" or are malformed. A *LookupError says of which type.
 	ErrNoRecords = errors.New("name without SRV records")
 	// ErrServerFailed says that the name server did not answer the question: it replied SERVFAIL, REFUSED, FORMERR,
 	// NOTIMP or another code of failure, referred to other servers, sent garbage, or could not be reached.
@@ -29,6 +29,8 @@ var (
 type LookupError struct {
 	// Name is the name asked for, without its final dot, such as "_chronicle._tcp.prod.example".
 	Name string
+	// Type is the type of the records, "SRV", "A", "AAAA" or "A and AAAA"; empty means SRV.
+	Type string
 	// Server is the name server whose reply, or silence, decided; "host:port", empty when none was asked.
 	Server string
 	// Asked are all name servers that were asked, in order, each once.
@@ -45,7 +47,7 @@ type LookupError struct {
 // Error names the query and the name server, and says what to do where that helps.
 func (e *LookupError) Error() string {
 	var b strings.Builder
-	b.WriteString("look up SRV records")
+	b.WriteString("look up " + recordsOf(e.Type))
 	if e.Name != "" {
 		b.WriteString(" of " + e.Name)
 	}
@@ -55,9 +57,9 @@ func (e *LookupError) Error() string {
 	b.WriteString(": ")
 	switch {
 	case e.Kind != nil && e.Err != nil:
-		fmt.Fprintf(&b, "%v: %v", e.Kind, e.Err)
+		fmt.Fprintf(&b, "%s: %v", e.kind(), e.Err)
 	case e.Kind != nil:
-		b.WriteString(e.Kind.Error())
+		b.WriteString(e.kind())
 	default:
 		fmt.Fprintf(&b, "%v", e.Err)
 	}
@@ -73,12 +75,28 @@ func (e *LookupError) Error() string {
 	return b.String()
 }
 
+// recordsOf names the records of a type.
+func recordsOf(kind string) string {
+	if kind == "" {
+		kind = "SRV"
+	}
+	return kind + " records"
+}
+
+// kind is the text of Kind, with the type that was asked for in it.
+func (e *LookupError) kind() string {
+	if e.Kind == ErrNoRecords { //nolint:errorlint // the sentinel itself, whose text is about SRV
+		return "name without " + recordsOf(e.Type)
+	}
+	return e.Kind.Error()
+}
+
 func (e *LookupError) hint() string {
 	switch {
 	case errors.Is(e.Kind, ErrNoSuchName):
 		return "check the name, or add the records to its zone"
 	case errors.Is(e.Kind, ErrNoRecords) && e.Err == nil && e.Name != "":
-		return "add SRV records for the servers to its zone"
+		return "add " + strings.Replace(recordsOf(e.Type), " and ", " or ", 1) + " for the servers to its zone"
 	case errors.Is(e.Kind, ErrServerFailed) && e.Code == "REFUSED":
 		return "the server does not answer for this name, ask another one"
 	case errors.Is(e.Kind, ErrServerFailed) && e.Code == "":
@@ -104,15 +122,19 @@ func (e *LookupError) Timeout() bool { return errors.Is(e.Kind, ErrTimeout) }
 // maxFaults bounds what a PartialError holds: an answer of 64 KiB has room for thousands of bad records.
 const maxFaults = 16
 
-// PartialError says that some records or endpoints of an answer were malformed and left out. The endpoints beside it serve.
+// PartialError says that some records or endpoints of an answer were malformed and left out, or that half of the answer
+// did not come. The endpoints beside it serve.
 type PartialError struct {
 	// Name is the name asked for, without its final dot; for a source that is no name server, what was asked.
 	Name string
+	// Type is the type of the records, as a *LookupError has it.
+	Type string
 	// Server is the name server that gave the answer; empty for another source.
 	Server string
-	// Dropped is how many records were left out.
+	// Dropped is how many records were left out; 0 when the answer to a part of the question is missing instead.
 	Dropped int
-	// Faults say what is wrong, each with the position of its record in the answer; the first 16.
+	// Faults say what is wrong, each with the position of its record in the answer; the first 16. A *LookupError among
+	// them says which part of the answer is missing.
 	Faults []error
 }
 
@@ -120,10 +142,13 @@ type PartialError struct {
 func (e *PartialError) Error() string {
 	const shown = 3
 	var b strings.Builder
-	if e.Server == "" {
+	switch {
+	case e.Dropped == 0:
+		fmt.Fprintf(&b, "%s of %s are incomplete", recordsOf(e.Type), e.Name)
+	case e.Server == "":
 		fmt.Fprintf(&b, "endpoints of %s: %d addresses left out", e.Name, e.Dropped)
-	} else {
-		fmt.Fprintf(&b, "SRV records of %s at name server %s: %d malformed and left out", e.Name, e.Server, e.Dropped)
+	default:
+		fmt.Fprintf(&b, "%s of %s at name server %s: %d malformed and left out", recordsOf(e.Type), e.Name, e.Server, e.Dropped)
 	}
 	for i, fault := range e.Faults[:min(shown, len(e.Faults))] {
 		b.WriteString([...]string{": ", ", ", ", "}[i])

@@ -76,6 +76,15 @@ func (a *asker) addresses(ctx context.Context) ([]netip.AddrPort, error) {
 	return servers, nil
 }
 
+// left is what one knows who has left a lookup that others wait for. It may be called on nil, for the system's servers.
+func (a *asker) left() outcome {
+	if a == nil || !a.server.addr.IsValid() {
+		return outcome{err: os.ErrDeadlineExceeded}
+	}
+	server := a.server.String()
+	return outcome{server: server, asked: []string{server}, err: os.ErrDeadlineExceeded}
+}
+
 // ask asks the addresses of the name server one after the other until one answers. What is left of the time of ctx,
 // which must have a deadline, is shared among them. The context of the caller is ctx or stands above it.
 func (a *asker) ask(ctx context.Context, servers []netip.AddrPort, question dnsmessage.Question) outcome {

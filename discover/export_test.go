@@ -39,9 +39,9 @@ func SetLimitsForTest(resolver Resolver, limits LimitsForTest) (restore func()) 
 // RedirectSystemForTest makes a resolver that SRV made take the given servers, in turn, for those of the system.
 func RedirectSystemForTest(resolver Resolver, servers ...string) (restore func()) {
 	r := resolver.(*srvResolver)
-	old := r.dial
-	r.dial = redirect(servers)
-	return func() { r.dial = old }
+	old := *r
+	r.dial, r.flights = redirect(servers), newFlights()
+	return func() { *r = old }
 }
 
 // SystemResolverForTest is SystemResolver with other servers than those of the system.
@@ -85,9 +85,9 @@ func CheckNameForTest(name string) error { return checkName(name) }
 // SetNameServersResolverForTest sets what looks up the name of the name server of a resolver that SRV made.
 func SetNameServersResolverForTest(resolver Resolver, system *net.Resolver) (restore func()) {
 	r := resolver.(*srvResolver)
-	old := r.asker
-	asker := *old
+	old := *r
+	asker := *r.asker
 	asker.system = system
-	r.asker = &asker
-	return func() { r.asker = old }
+	r.asker, r.flights = &asker, newFlights()
+	return func() { *r = old }
 }

@@ -17,7 +17,8 @@ import (
 // recorder is a dial hook for net.Resolver that keeps what the name servers of the system really said: LookupSRV itself
 // tells neither NXDOMAIN from NODATA nor who owns a record, and gives up an answer of which one record is malformed.
 //
-// It is used for one lookup, which makes one exchange at a time.
+// It is used for one lookup. For one question there is one exchange at a time; those for addresses of both families go
+// side by side.
 type recorder struct {
 	dial dialFunc
 
@@ -29,7 +30,8 @@ type recorder struct {
 type exchangeRecord struct {
 	outcome
 
-	udp bool
+	udp      bool
+	question dnsmessage.Question // the zero value until the query is sent
 }
 
 // dialServer implements net.Resolver.Dial.
@@ -64,10 +66,41 @@ func (r *recorder) dialServer(ctx context.Context, network, address string) (net
 func (r *recorder) outcome(err error) outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return lead(r.exchanges, err)
+}
+
+// outcomeOf is outcome for one of several questions. Exchanges that got nowhere may have been for any of them.
+func (r *recorder) outcomeOf(question dnsmessage.Question, err error) outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var its []*exchangeRecord
+	for _, record := range r.exchanges {
+		if record.question == question || record.question == (dnsmessage.Question{}) {
+			its = append(its, record)
+		}
+	}
+	return lead(its, err)
+}
+
+// names returns the names that were asked for, in order, each once and with its final dot.
+func (r *recorder) names() []dnsmessage.Name {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []dnsmessage.Name
+	for _, record := range r.exchanges {
+		if name := record.question.Name; name.Length > 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// lead returns what exchanges led to.
+func lead(exchanges []*exchangeRecord, err error) outcome {
 	last := outcome{err: err}
 	var asked []string
 	answered, cut := false, false
-	for _, record := range r.exchanges {
+	for _, record := range exchanges {
 		if !slices.Contains(asked, record.server) {
 			asked = append(asked, record.server)
 		}
@@ -85,6 +118,19 @@ func (r *recorder) outcome(err error) outcome {
 	}
 	last.asked = asked
 	return last
+}
+
+// noteQuery takes down what is asked.
+func (r *recorder) noteQuery(record *exchangeRecord, sent []byte) {
+	var p dnsmessage.Parser
+	if _, err := p.Start(sent); err != nil {
+		return
+	}
+	if question, err := p.Question(); err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		record.question = question
+	}
 }
 
 // note takes down a message that came, when it belongs to the query.
@@ -130,6 +176,7 @@ type recordedUDP struct {
 // Write keeps the query.
 func (c *recordedUDP) Write(p []byte) (int, error) {
 	c.sent = slices.Clone(p)
+	c.recorder.noteQuery(c.record, c.sent)
 	n, err := c.boundUDP.Write(p)
 	if err != nil {
 		c.recorder.noteError(c.record, err)
@@ -165,6 +212,9 @@ type recordedTCP struct {
 // Write keeps the query.
 func (c *recordedTCP) Write(p []byte) (int, error) {
 	c.sent = append(c.sent, p...)
+	if query, whole := unframe(c.sent); whole {
+		c.recorder.noteQuery(c.record, query)
+	}
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		c.recorder.noteError(c.record, err)

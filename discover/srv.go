@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -65,7 +66,10 @@ func SRV(config SRVConfig) (Resolver, error) {
 	if len(owner) > maxName {
 		return nil, fmt.Errorf("discover: the name of an SRV lookup is longer than %d bytes with its service", maxName)
 	}
-	r := &srvResolver{owner: owner, dial: dialServer, lookupLimit: lookupLimit, addressLimit: addressLimit}
+	r := &srvResolver{
+		owner: owner, question: "SRV " + owner, dial: dialServer, flights: process,
+		lookupLimit: lookupLimit, addressLimit: addressLimit,
+	}
 	if config.NameServer == "" {
 		return r, nil
 	}
@@ -74,6 +78,7 @@ func SRV(config SRVConfig) (Resolver, error) {
 		return nil, fmt.Errorf("discover: the name server of an SRV lookup %w", err)
 	}
 	r.asker = &asker{server: server, system: SystemResolver(), resend: resendAfter}
+	r.question += " at " + server.String()
 	return r, nil
 }
 
@@ -87,38 +92,64 @@ func checkService(service string) error {
 
 // srvResolver is immutable.
 type srvResolver struct {
-	owner string   // canonical
-	dial  dialFunc // reaches the name servers of the system
-	asker *asker   // nil to ask those
+	owner    string   // canonical
+	question string   // what distinguishes it in flights
+	dial     dialFunc // reaches the name servers of the system
+	asker    *asker   // nil to ask those
+	flights  *flights
 
 	lookupLimit, addressLimit time.Duration
+}
+
+// srvAnswer is what a lookup brought, which several may share.
+type srvAnswer struct {
+	outcome
+
+	unfound error // why the name server's own name was not found
+	addrs   map[string][]netip.Addr
 }
 
 // Resolve implements Resolver.
 func (r *srvResolver) Resolve(ctx context.Context) ([]Endpoint, error) {
 	if ctx.Err() != nil {
-		return nil, r.failure(ctx, outcome{})
+		return nil, r.subject().failure(ctx, outcome{})
 	}
 	limited, cancel := context.WithTimeout(ctx, r.lookupLimit)
 	defer cancel()
-	if r.asker == nil {
-		return r.judge(ctx, r.askSystem(limited))
+	answer, came := share(limited, r.flights, r.question, r.look)
+	switch {
+	case !came:
+		return nil, r.subject().failure(ctx, r.asker.left())
+	case answer.unfound != nil:
+		return nil, r.subject().serverUnknown(ctx, r.asker.server.String(), answer.unfound)
 	}
-	servers, err := r.asker.addresses(limited)
-	if err != nil {
-		return nil, r.serverUnknown(ctx, err)
-	}
-	o := r.asker.ask(limited, servers, question(r.owner, dnsmessage.TypeSRV))
-	found, err := r.judge(ctx, o)
+	found, err := r.judge(ctx, answer.outcome)
 	if len(found) == 0 {
 		return nil, err
 	}
-	r.asker.fillAddrs(limited, o.server, found, r.addressLimit)
 	// A deadline that struck only now does no harm: the addresses are looked up when they are dialled.
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, r.failure(ctx, outcome{server: o.server, asked: o.asked})
+		return nil, r.subject().failure(ctx, outcome{server: answer.server, asked: answer.asked})
 	}
+	fillAddrs(found, answer.addrs)
 	return found, err
+}
+
+// look asks the name servers.
+func (r *srvResolver) look(ctx context.Context) srvAnswer {
+	if r.asker == nil {
+		return srvAnswer{outcome: r.askSystem(ctx)}
+	}
+	servers, err := r.asker.addresses(ctx)
+	if err != nil {
+		return srvAnswer{unfound: err}
+	}
+	o := r.asker.ask(ctx, servers, question(r.owner, dnsmessage.TypeSRV))
+	answer := srvAnswer{outcome: o}
+	if found, _ := r.judge(ctx, o); len(found) > 0 { // the error is told to each who waits
+		answer.addrs = r.asker.addrsOf(ctx, o.server, found, r.addressLimit)
+	}
+	return answer
 }
 
 // askSystem asks as net.Resolver does. Its result is not used: the recorder has what the servers said.
@@ -134,109 +165,25 @@ func question(name string, kind dnsmessage.Type) dnsmessage.Question {
 	return dnsmessage.Question{Name: dnsmessage.MustNewName(name + "."), Type: kind, Class: dnsmessage.ClassINET}
 }
 
+// subject is what errors say about the lookup.
+func (r *srvResolver) subject() subject { return subject{name: r.owner} }
+
 // judge makes endpoints or an error of what the name servers said. The context is the caller's.
 func (r *srvResolver) judge(ctx context.Context, o outcome) ([]Endpoint, error) {
-	if o.msg == nil || o.err != nil {
-		return nil, r.failure(ctx, o)
-	}
-	answer, err := parseReply(o.msg, dnsmessage.TypeSRV)
-	if err != nil {
-		o.err = err
-		return nil, r.failure(ctx, o)
-	}
-	failed := &LookupError{Name: r.owner, Server: o.server, Asked: o.asked, Code: answer.code}
-	switch {
-	case answer.code == codeNXDomain:
-		failed.Kind = ErrNoSuchName
-		return nil, failed
-	case answer.code != codeNoError:
-		failed.Kind = ErrServerFailed
-		return nil, failed
-	case answer.referral:
-		failed.Kind, failed.Err = ErrServerFailed, errReferral
+	q := r.subject()
+	answer, failed := q.read(ctx, o, dnsmessage.TypeSRV)
+	if failed != nil {
 		return nil, failed
 	}
 	records, faults := answer.chosen(r.owner, dnsmessage.TypeSRV)
-	partial := r.partial(o.server, faults)
+	partial := q.partial(o.server, faults)
 	found := endpoints(records)
 	if len(found) > 0 {
 		return found, partial
 	}
-	failed.Kind, failed.Err = ErrNoRecords, partial
+	none := q.failed(o, answer.code, ErrNoRecords, partial)
 	if partial == nil && len(records) > 0 {
-		failed.Err = fmt.Errorf("%d in the answer, all with target \".\" or port 0, which says that the service is not there", len(records))
+		none.Err = fmt.Errorf("%d in the answer, all with target \".\" or port 0, which says that the service is not there", len(records))
 	}
-	return nil, failed
-}
-
-// partial returns nil without faults: a nil *PartialError would be an error that is not nil.
-func (r *srvResolver) partial(server string, faults []fault) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	partial := &PartialError{Name: r.owner, Server: server, Dropped: len(faults)}
-	for _, f := range faults[:min(len(faults), maxFaults)] {
-		partial.Faults = append(partial.Faults, f.err)
-	}
-	return partial
-}
-
-// failure tells why no reply came: the caller's context first, since that is what ended the wait.
-func (r *srvResolver) failure(ctx context.Context, o outcome) error {
-	failed := &LookupError{Name: r.owner, Server: o.server, Asked: o.asked}
-	ended := ended(ctx)
-	switch {
-	case errors.Is(ended, context.Canceled):
-		failed.Err = ended
-	case ended != nil:
-		failed.Kind, failed.Err = ErrTimeout, ended
-	case isTimeout(o.err) && o.garbage:
-		failed.Kind, failed.Err = ErrServerFailed, errGarbage
-	case isTimeout(o.err):
-		failed.Kind = ErrTimeout
-	default:
-		failed.Kind, failed.Err = ErrServerFailed, plain(o.err)
-	}
-	return failed
-}
-
-// serverUnknown tells that the name server's own name could not be looked up. The cause is not wrapped when it is a
-// timeout: it would match context.DeadlineExceeded, which stands for the caller's deadline.
-func (r *srvResolver) serverUnknown(ctx context.Context, err error) error {
-	server := r.asker.server.String()
-	failed := &LookupError{Name: r.owner, Server: server, Kind: ErrServerFailed}
-	switch {
-	case ended(ctx) != nil:
-		return r.failure(ctx, outcome{server: server})
-	case isTimeout(err):
-		failed.Kind, failed.Err = ErrTimeout, errors.New("its own name was not found in time")
-	default:
-		failed.Err = fmt.Errorf("its own name cannot be looked up: %w", err)
-	}
-	return failed
-}
-
-// ended returns how ctx ended, nil when it did not. Sockets are given its deadline, and may act on it a moment before
-// its timer does.
-func ended(ctx context.Context) error {
-	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
-	}
-	return ctx.Err()
-}
-
-func isTimeout(err error) bool {
-	timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && timeout.Timeout()
-}
-
-// plain drops the addresses that package net puts around a cause: the name server is named already.
-func plain(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
-		return op.Err
-	}
-	return err
+	return nil, none
 }
