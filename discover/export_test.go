@@ -36,8 +36,13 @@ func SetLimitsForTest(resolver Resolver, limits LimitsForTest) (restore func()) 
 	return func() { *r = old }
 }
 
-// RedirectSystemForTest makes a resolver that SRV made take the given servers, in turn, for those of the system.
+// RedirectSystemForTest makes a resolver that SRV or NewDNS made take the given servers, in turn, for those of the system.
 func RedirectSystemForTest(resolver Resolver, servers ...string) (restore func()) {
+	if d, ok := resolver.(*DNS); ok {
+		dial, flights := d.dial, d.flights
+		d.dial, d.flights = redirect(servers), newFlights()
+		return func() { d.dial, d.flights = dial, flights }
+	}
 	r := resolver.(*srvResolver)
 	old := *r
 	r.dial, r.flights = redirect(servers), newFlights()
