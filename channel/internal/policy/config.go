@@ -110,8 +110,3 @@ func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingC
 	}
 	return parsed, nil
 }
-
-// Build starts a policy for one channel.
-func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	return balancer.Get("round_robin").Build(cc, opts)
-}
