@@ -132,9 +132,14 @@ func (d *DNS) Resolve(ctx context.Context) ([]Endpoint, error) {
 	case !came:
 		return nil, d.subject(bothFamilies).failure(ctx, d.asker.left())
 	case answer.unfound != nil:
-		return nil, d.subject(bothFamilies).serverUnknown(ctx, d.asker.server.String(), answer.unfound)
+		return nil, d.subject(bothFamilies).serverUnknown(ctx, d.asker.server.String(), overdue(limited, answer.unfound))
 	case len(answer.hosts) > 0:
 		return d.endpoints(answer.hosts), nil
+	}
+	for i, o := range answer.outcomes {
+		if o.msg == nil {
+			answer.outcomes[i].err = overdue(limited, o.err)
+		}
 	}
 	return d.unite(d.judge(ctx, answer))
 }

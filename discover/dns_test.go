@@ -67,30 +67,36 @@ func TestDNSMakesEndpointsOfAddresses(t *testing.T) {
 		{"one A", []string{"127.0.0.1"}, []string{"127.0.0.1:7000 (x.test) [127.0.0.1:7000]"}},
 		{"one AAAA", []string{"::1"}, []string{"[::1]:7000 (x.test) [[::1]:7000]"}},
 		{
-			"one A and one AAAA are one server", []string{"127.0.0.1", "::1"},
+			"one A and one AAAA are one server",
+			[]string{"127.0.0.1", "::1"},
 			[]string{"x.test:7000 (x.test) [[::1]:7000 127.0.0.1:7000]"},
 		},
 		{
-			"two A", []string{"127.0.0.1", "127.0.0.2"},
+			"two A",
+			[]string{"127.0.0.1", "127.0.0.2"},
 			[]string{"127.0.0.1:7000 (x.test) [127.0.0.1:7000]", "127.0.0.2:7000 (x.test) [127.0.0.2:7000]"},
 		},
 		{
-			"two A and one AAAA are three servers", []string{"127.0.0.1", "127.0.0.2", "::1"},
+			"two A and one AAAA are three servers",
+			[]string{"127.0.0.1", "127.0.0.2", "::1"},
 			[]string{
 				"127.0.0.1:7000 (x.test) [127.0.0.1:7000]", "127.0.0.2:7000 (x.test) [127.0.0.2:7000]",
 				"[::1]:7000 (x.test) [[::1]:7000]",
 			},
 		},
 		{
-			"two AAAA", []string{"::1", "fd00::2"},
+			"two AAAA",
+			[]string{"::1", "fd00::2"},
 			[]string{"[::1]:7000 (x.test) [[::1]:7000]", "[fd00::2]:7000 (x.test) [[fd00::2]:7000]"},
 		},
 		{
-			"twice the same", []string{"127.0.0.1", "127.0.0.1", "::1"},
+			"twice the same",
+			[]string{"127.0.0.1", "127.0.0.1", "::1"},
 			[]string{"x.test:7000 (x.test) [[::1]:7000 127.0.0.1:7000]"},
 		},
 		{
-			"addresses of nobody", []string{"0.0.0.0", "224.0.0.1", "127.0.0.1", "::"},
+			"addresses of nobody",
+			[]string{"0.0.0.0", "224.0.0.1", "127.0.0.1", "::"},
 			[]string{"127.0.0.1:7000 (x.test) [127.0.0.1:7000]"},
 		},
 	} {

@@ -121,7 +121,9 @@ func (r *srvResolver) Resolve(ctx context.Context) ([]Endpoint, error) {
 	case !came:
 		return nil, r.subject().failure(ctx, r.asker.left())
 	case answer.unfound != nil:
-		return nil, r.subject().serverUnknown(ctx, r.asker.server.String(), answer.unfound)
+		return nil, r.subject().serverUnknown(ctx, r.asker.server.String(), overdue(limited, answer.unfound))
+	case answer.msg == nil:
+		answer.err = overdue(limited, answer.err)
 	}
 	found, err := r.judge(ctx, answer.outcome)
 	if len(found) == 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -71,6 +72,14 @@ func (s subject) failure(ctx context.Context, o outcome) error {
 	default:
 		return s.failed(o, "", ErrServerFailed, plain(o.err))
 	}
+}
+
+// overdue makes a timeout of what the end of the time for a lookup has led to: it may show as a cancel.
+func overdue(limited context.Context, err error) error {
+	if ended(limited) != nil && !isTimeout(err) {
+		return os.ErrDeadlineExceeded
+	}
+	return err
 }
 
 // serverUnknown tells that the name server's own name could not be looked up. The cause is not wrapped when it is a
