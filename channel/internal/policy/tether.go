@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package policy
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/credentials"
+)
+
+// tether holds the open connections of one endpoint, because grpc-go has no way to close the connection of a subchannel
+// with its streams. It sees them in the handshake, which comes after dialling, so that unix sockets, proxies and dialers
+// of the user stay as they are. It is safe for concurrent use.
+type tether struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+func (t *tether) add(conn net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conns == nil {
+		t.conns = make(map[net.Conn]struct{}, 1)
+	}
+	t.conns[conn] = struct{}{}
+}
+
+func (t *tether) remove(conn net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.conns, conn)
+}
+
+// slack says that no connection is open.
+func (t *tether) slack() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.conns) == 0
+}
+
+// cut closes every connection. Their streams end with Unavailable.
+func (t *tether) cut() {
+	t.mu.Lock()
+	conns := t.conns
+	t.conns = nil
+	t.mu.Unlock()
+	for conn := range conns {
+		_ = conn.Close() // it is being given up; there is nobody to tell
+	}
+}
+
+// tetherBundle gives the subchannels of one endpoint the channel's credentials and puts their connections on the tether.
+type tetherBundle struct {
+	transport credentials.TransportCredentials
+	perRPC    credentials.PerRPCCredentials // nil when the channel has none in a bundle
+}
+
+// newTetherBundle returns nil when the channel's credentials are not to be had: then a drain has no end of its own.
+func newTetherBundle(opts balancer.BuildOptions, t *tether) credentials.Bundle {
+	bundle := tetherBundle{}
+	transport := opts.DialCreds
+	if opts.CredsBundle != nil {
+		transport = opts.CredsBundle.TransportCredentials()
+		bundle.perRPC = opts.CredsBundle.PerRPCCredentials()
+	}
+	if transport == nil {
+		return nil
+	}
+	bundle.transport = tetherCredentials{TransportCredentials: transport, tether: t}
+	return bundle
+}
+
+func (b tetherBundle) TransportCredentials() credentials.TransportCredentials { return b.transport }
+
+func (b tetherBundle) PerRPCCredentials() credentials.PerRPCCredentials { return b.perRPC }
+
+// NewWithMode is for balancers that talk to a balancer, which ours do not.
+func (b tetherBundle) NewWithMode(string) (credentials.Bundle, error) { return b, nil }
+
+type tetherCredentials struct {
+	credentials.TransportCredentials
+
+	tether *tether
+}
+
+// ClientHandshake has the connection on the tether from the first byte of the handshake, which may hang.
+func (c tetherCredentials) ClientHandshake(
+	ctx context.Context, authority string, raw net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	c.tether.add(raw)
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		c.tether.remove(raw)
+		return nil, nil, err
+	}
+	held := &tetheredConn{Conn: conn, raw: raw, tether: c.tether}
+	if system, ok := conn.(syscall.Conn); ok {
+		return &tetheredSystemConn{tetheredConn: held, Conn: system}, info, nil
+	}
+	return held, info, nil
+}
+
+func (c tetherCredentials) Clone() credentials.TransportCredentials {
+	c.TransportCredentials = c.TransportCredentials.Clone()
+	return c
+}
+
+// tetheredConn leaves the tether when it is closed.
+type tetheredConn struct {
+	net.Conn
+
+	raw    net.Conn
+	tether *tether
+}
+
+func (c *tetheredConn) Close() error {
+	c.tether.remove(c.raw)
+	return c.Conn.Close()
+}
+
+// tetheredSystemConn lets channelz see the options of the socket.
+type tetheredSystemConn struct {
+	*tetheredConn
+	syscall.Conn
+}
