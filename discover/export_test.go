@@ -96,3 +96,8 @@ func SetNameServersResolverForTest(resolver Resolver, system *net.Resolver) (res
 	r.asker, r.flights = &asker, newFlights()
 	return func() { *r = old }
 }
+
+// StartPollerForTest is NewPoller with another source of randomness, for a configuration without faults.
+func StartPollerForTest(config PollerConfig, random func() float64) *Poller {
+	return startPoller(config.withDefaults(), random)
+}
