@@ -157,7 +157,7 @@ func (cc *childConn) NewSubConn(addrs []resolver.Address, opts balancer.NewSubCo
 		was = state.ConnectivityState
 		listener(state)
 	}
-	return cc.ClientConn.NewSubConn(addrs, opts)
+	return cc.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // it is the one way to make a subchannel
 }
 
 func (cc *childConn) count(was, is connectivity.State) {

@@ -189,3 +189,55 @@ func reaches(picker balancer.Picker, n int) bool {
 	}
 	return false
 }
+
+// newPolicy builds a policy that has not waited for its endpoints; without any it has no state yet.
+func newPolicy(tb testing.TB, name string, endpoints []resolver.Endpoint) (*fakeChannel, balancer.Balancer) {
+	tb.Helper()
+	channel := newFakeChannel()
+	built := balancer.Get(name).Build(channel, balancer.BuildOptions{})
+	tb.Cleanup(built.Close)
+	if len(endpoints) > 0 {
+		err := built.UpdateClientConnState(balancer.ClientConnState{ResolverState: resolver.State{Endpoints: endpoints}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return channel, built
+}
+
+// untilReady waits for a picker that is published after n subchannels have said that they are ready.
+func (c *fakeChannel) untilReady(tb testing.TB, n int) {
+	tb.Helper()
+	c.until(tb, func(state balancer.State) bool {
+		return state.ConnectivityState == connectivity.Ready && policy.Links(state.Picker) == n
+	})
+}
+
+func (c *fakeChannel) latest() balancer.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
+
+// publications is the number of pickers so far.
+func (c *fakeChannel) publications() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.published
+}
+
+func (c *fakeChannel) subConns() []*fakeSubConn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*fakeSubConn(nil), c.made...)
+}
+
+// hold has subchannels stay as they are when they are to connect.
+func (c *fakeChannel) hold(held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = held
+}
+
+// die loses the connection.
+func (s *fakeSubConn) die() { s.become(connectivity.Idle) }

@@ -18,6 +18,7 @@ import (
 // member is an endpoint that a resolver names, by its key.
 type member struct {
 	key      string
+	addr     string // the first address that the resolver named
 	endpoint resolver.Endpoint
 }
 
@@ -35,11 +36,12 @@ func newSet(state resolver.State) []member {
 	}
 	set := make([]member, 0, len(endpoints))
 	seen := make(map[string]bool, len(endpoints))
-	for _, endpoint := range endpoints {
-		key := keyOf(endpoint)
-		if key != "" && !seen[key] {
+	named := originOf(state, endpoints)
+	for i, endpoint := range endpoints {
+		key := keyOf(named[i])
+		if key != "" && len(endpoint.Addresses) > 0 && !seen[key] {
 			seen[key] = true
-			set = append(set, member{key: key, endpoint: endpoint})
+			set = append(set, member{key: key, addr: named[i].Addresses[0].Addr, endpoint: restore(endpoint, named[i])})
 		}
 	}
 	return set
@@ -109,7 +111,7 @@ func (p *policy) admitLocked(m member) *child {
 		delete(p.draining, m.key)
 		p.tellEndpointLocked(c, c.state)
 	} else {
-		c = &child{key: m.key, addr: m.endpoint.Addresses[0].Addr, load: newLoad(), tether: &tether{}}
+		c = &child{key: m.key, addr: m.addr, load: newLoad(), tether: &tether{}}
 	}
 	p.children[m.key] = c
 	return c
