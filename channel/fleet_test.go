@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -108,6 +109,8 @@ type server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	calls  atomic.Int64
+
+	authority atomic.Pointer[string] // of the last call
 }
 
 func (f *fleet) serve(i int, listener net.Listener) *server {
@@ -144,6 +147,9 @@ func newServer(name string, options ...grpc.ServerOption) *server {
 
 func (s *server) handle(_ any, stream grpc.ServerStream) error {
 	s.calls.Add(1)
+	if incoming, ok := metadata.FromIncomingContext(stream.Context()); ok {
+		s.authority.Store(&incoming.Get(":authority")[0])
+	}
 	if err := stream.RecvMsg(&emptypb.Empty{}); err != nil {
 		return err
 	}

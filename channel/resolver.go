@@ -82,6 +82,7 @@ func (c *Channel) start(config liveConfig) (resolver.Resolver, error) {
 		r.config.resolver = r.txt
 	}
 	if len(last.endpoints) > 0 {
+		r.set = newIndex(last.endpoints) // it is no change
 		r.publish(last.endpoints)
 	}
 	return r, r.look()
@@ -225,7 +226,7 @@ func (r *liveResolver) publish(endpoints []discover.Endpoint) {
 	if differs {
 		r.changed(change)
 	}
-	err := r.config.cc.UpdateState(policy.WithHooks(state, r.hooks))
+	err := r.config.cc.UpdateState(policy.WithOrigin(policy.WithHooks(state, r.hooks)))
 	if r.accepted = err == nil; err != nil {
 		r.logger.Warn("policy refused the endpoints; they are offered again after the next lookup", "error", err)
 	}

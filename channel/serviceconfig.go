@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/health" // without it grpc-go silently watches no health
 )
 
@@ -49,7 +51,18 @@ func newServiceConfig(config Config) (serviceConfig, error) {
 	if _, watched := merged[fieldHealth]; watched && name == "pick_first" {
 		return nil, errors.New("health is to be watched, and the policy pick_first does not look at it")
 	}
-	return merged, nil
+	return merged, merged.check()
+}
+
+// check has grpc-go itself read the config. It has no function for that; a channel that is never used makes no
+// connection.
+func (s serviceConfig) check() error {
+	conn, err := grpc.NewClient("passthrough:///check",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(s.json()))
+	if err != nil {
+		return fmt.Errorf("ServiceConfig: %w", err)
+	}
+	return conn.Close()
 }
 
 // policyJSON is the loadBalancingConfig of a policy by name.
