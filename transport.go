@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -57,10 +56,10 @@ func newTransport(
 	}
 	opts = append(opts[:len(opts):len(opts)],
 		grpc.WithTransportCredentials(&observedCreds{
-			TransportCredentials: creds, transport: t, serverName: serverName(endpoint.Host),
+			TransportCredentials: creds, transport: t, serverName: endpoint.VerifyName(),
 		}),
 		grpc.WithContextDialer(t.dial),
-		grpc.WithAuthority(authority(endpoint)),
+		grpc.WithAuthority(endpoint.Authority()),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultServiceConfig(policyConfig),
@@ -79,18 +78,6 @@ func newTransport(
 		return nil, err
 	}
 	return t, nil
-}
-
-// serverName is the name that TLS checks: an IPv6 zone is this machine's affair and stands in no certificate.
-func serverName(host string) string {
-	name, _, _ := strings.Cut(host, "%")
-	return name
-}
-
-// authority is what calls name as their server. A zone is not part of it (RFC 6874, section 1).
-func authority(endpoint discover.Endpoint) string {
-	endpoint.Host = serverName(endpoint.Host)
-	return endpoint.Addr()
 }
 
 // dial hands the one connection to grpc-go, which asks once (see policy).

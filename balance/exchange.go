@@ -90,7 +90,7 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 
 // request returns the request of the operation. It names the host as the server knows it.
 func (p *HTTPProber) request(ctx context.Context, op string, endpoint discover.Endpoint) *http.Request {
-	target := url.URL{Scheme: "https", Host: authority(endpoint), Path: countPath}
+	target := url.URL{Scheme: "https", Host: endpoint.Authority(), Path: countPath}
 	method := http.MethodGet
 	if p.tls == nil {
 		target.Scheme = "http"

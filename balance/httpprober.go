@@ -38,8 +38,8 @@ const (
 // ProberConfig configures NewProber. The zero value probes over HTTPS with the system's roots.
 type ProberConfig struct {
 	// TLS are the settings of the connections; they should be those of the connections that the probes are for. Nil
-	// means the defaults. The server is checked against ServerName, or the host of each endpoint where that is empty. TLS
-	// 1.2 is the oldest version allowed; NextProtos is set by the prober. The config is copied.
+	// means the defaults. The server is checked against ServerName, or the VerifyName of each endpoint where that is
+	// empty. TLS 1.2 is the oldest version allowed; NextProtos is set by the prober. The config is copied.
 	TLS *tls.Config
 	// Plaintext probes without TLS, over HTTP/2 with prior knowledge, which is all that a stock server without TLS
 	// speaks. It excludes TLS.
@@ -222,7 +222,7 @@ func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*
 		conn = secured
 	}
 	handed := context.WithValue(ctx, handedKey{}, conn)
-	pooled.ClientConn, err = p.transport.NewClientConn(handed, scheme, authority(endpoint))
+	pooled.ClientConn, err = p.transport.NewClientConn(handed, scheme, endpoint.Authority())
 	if err != nil {
 		_ = conn.Close()
 		return nil, exchangeError(ctx, err)
@@ -233,17 +233,7 @@ func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*
 func (p *HTTPProber) tlsFor(endpoint discover.Endpoint) *tls.Config {
 	config := p.tls.Clone()
 	if config.ServerName == "" {
-		config.ServerName = withoutZone(endpoint).Host
+		config.ServerName = endpoint.VerifyName()
 	}
 	return config
 }
-
-// withoutZone returns the endpoint as a server knows it: the zone of an IPv6 address means something on this host only.
-func withoutZone(endpoint discover.Endpoint) discover.Endpoint {
-	if addr, err := netip.ParseAddr(endpoint.Host); err == nil {
-		endpoint.Host = addr.WithZone("").String()
-	}
-	return endpoint
-}
-
-func authority(endpoint discover.Endpoint) string { return withoutZone(endpoint).Addr() }

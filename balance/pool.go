@@ -35,13 +35,14 @@ type pool struct {
 
 	mu      sync.Mutex
 	closed  bool                  // guarded by mu, as are the fields below and those of target
-	targets map[targetKey]*target // by host and port
+	targets map[targetKey]*target // by what tells endpoints apart and how they are verified
 	sweeper *time.Timer           // set while there are targets
 }
 
 type targetKey struct {
-	host string
-	port uint16
+	host       string
+	port       uint16
+	serverName string
 }
 
 // target is one server: the connections to it, whatever their address.
@@ -68,7 +69,7 @@ func newPool(connect func(context.Context, discover.Endpoint) (*pooledConn, erro
 
 // enter waits for a turn at the server. The caller must hand the result to leave.
 func (p *pool) enter(ctx context.Context, endpoint discover.Endpoint) (*target, error) {
-	t, evicted, err := p.use(targetKey{endpoint.Host, endpoint.Port})
+	t, evicted, err := p.use(targetKey{endpoint.Host, endpoint.Port, endpoint.VerifyName()})
 	closeAll(evicted)
 	if err != nil {
 		return nil, err

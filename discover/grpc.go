@@ -95,9 +95,10 @@ func (a answer) result() ([]Endpoint, error) {
 // resolver fails it is built anew at the next hint, or after 1 s, doubling to 30 s.
 //
 // Each endpoint of grpc-go becomes one Endpoint of priority 0; addresses outside endpoints are endpoints of their own.
-// IP addresses become Addrs, a name becomes Host and is looked up when it is dialled. Host, which TLS checks, is the
-// ServerName of the address where that is set, else the host of the address. Where several endpoints share a ServerName
-// and a port they keep the hosts of their addresses, since endpoints of one Addr are one server. Endpoint weights
+// IP addresses become Addrs, a name becomes Host and is looked up when it is dialled. Host is the ServerName of the
+// address where that is set and the addresses are known, else the host of the address. Where several endpoints share a
+// ServerName and a port they keep the hosts of their addresses, since endpoints of one Addr are one server. In both
+// cases it is the ServerName that TLS checks ([Endpoint.VerifyName]). Endpoint weights
 // (google.golang.org/grpc/experimental/balancer/weight) are taken over, scaled to 16 bits; where some are set, the others
 // count as 1. Attributes, service configs and the targets of deprecated balancers are ignored. What is no TCP address is
 // left out and reported in a *[PartialError], and so are addresses of an endpoint beyond what one Endpoint can hold.

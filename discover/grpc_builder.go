@@ -41,7 +41,7 @@ const (
 // An error never replaces a set: it is reported to grpc-go only while there has been no set. Endpoints that come with an
 // error are used. Only the endpoints of the lowest priority number are passed on, since the policies of grpc-go know no
 // backups. Addrs stay together as the addresses of one endpoint; without Addrs the address is [Endpoint.LookupName] and
-// the port, which grpc-go looks up when it connects. ServerName, which TLS checks, is Host, without a zone and with IPv6
+// the port, which grpc-go looks up when it connects. ServerName, which TLS checks, is [Endpoint.VerifyName], with IPv6
 // in brackets; grpc.WithAuthority goes before it. Weights are attributes of the endpoints
 // (google.golang.org/grpc/experimental/balancer/weight), for policies that heed them.
 //
@@ -197,7 +197,7 @@ func toState(endpoints []Endpoint) resolver.State {
 }
 
 func toAddresses(e Endpoint) []resolver.Address {
-	name, _, _ := strings.Cut(e.Host, "%") // a zone is this machine's affair and stands in no certificate
+	name := e.VerifyName()
 	if strings.Contains(name, ":") {
 		name = "[" + name + "]" // it becomes the authority of calls as well
 	}

@@ -161,7 +161,7 @@ func (g *GRPCSource) announceLocked() {
 // sameEndpoint says whether two endpoints are equal in every respect.
 func sameEndpoint(a, b Endpoint) bool {
 	return a.Host == b.Host && a.Port == b.Port && slices.Equal(a.Addrs, b.Addrs) &&
-		a.Priority == b.Priority && a.Weight == b.Weight && a.Absolute == b.Absolute
+		a.Priority == b.Priority && a.Weight == b.Weight && a.Absolute == b.Absolute && a.ServerName == b.ServerName
 }
 
 // sameText compares errors that are made anew for every set.

@@ -157,15 +157,19 @@ func readHost(host string) (string, netip.Addr, error) {
 }
 
 // identify gives each endpoint its Host: the ServerName, or the host of its address where several endpoints would be
-// taken for one server. Of endpoints that are the same all the same the first one counts.
+// taken for one server, which then have their ServerName besides. Of endpoints that are the same all the same the first
+// one counts.
 func identify(found []grpcEndpoint) []Endpoint {
 	scale := newScale(found)
 	named := make([]Endpoint, len(found))
 	bearers := make(map[string]int, len(found))
 	for i, f := range found {
 		named[i] = Endpoint{Host: f.host, Port: f.port, Addrs: f.addrs, Weight: scale.weight(f.weight), Absolute: f.absolute}
-		if f.serverName != "" && len(f.addrs) > 0 {
+		switch {
+		case f.serverName != "" && len(f.addrs) > 0:
 			named[i].Host = f.serverName
+		case f.serverName != "" && f.serverName != f.host:
+			named[i].ServerName = f.serverName // Host is to be looked up
 		}
 		bearers[named[i].Addr()]++
 	}
@@ -174,6 +178,9 @@ func identify(found []grpcEndpoint) []Endpoint {
 	for i, endpoint := range named {
 		if bearers[endpoint.Addr()] > 1 {
 			endpoint.Host = found[i].host
+			if name := found[i].serverName; name != endpoint.Host {
+				endpoint.ServerName = name
+			}
 		}
 		if !seen[endpoint.Addr()] {
 			seen[endpoint.Addr()] = true

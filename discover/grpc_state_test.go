@@ -203,3 +203,33 @@ func FuzzGRPCState(f *testing.F) {
 		}
 	})
 }
+
+// Endpoints that share a ServerName keep the hosts of their addresses, and TLS checks the name all the same.
+func TestTheNameThatAGRPCStateWantsVerified(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		state resolver.State
+		want  []string
+	}{
+		{"none", endpoints(endpoint("10.0.0.1:1"), endpoint("fe.test:1")), []string{"10.0.0.1", "fe.test"}},
+		{"of one server", endpoints(endpoint("10.0.0.1:1 c.test")), []string{"c.test"}},
+		{"of several", endpoints(endpoint("10.0.0.1:1 c.test"), endpoint("10.0.0.2:1 c.test")), []string{"c.test", "c.test"}},
+		{"of a name", endpoints(endpoint("node1.test:1 c.test")), []string{"c.test"}},
+		{"of several names", endpoints(endpoint("a.test:1 c.test"), endpoint("b.test:1 c.test")), []string{"c.test", "c.test"}},
+		{"that is another server's host", endpoints(endpoint("10.0.0.1:1 c.test"), endpoint("c.test:1")), []string{"c.test", "c.test"}},
+		{"with a zone", endpoints(endpoint("[fe80::1%eth0]:1")), []string{"fe80::1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := discover.FromStateForTest(tt.state)
+			var names []string
+			for _, e := range got {
+				names = append(names, e.VerifyName())
+			}
+			if diff := cmp.Diff(tt.want, names); diff != "" || err != nil {
+				t.Errorf("err %v, names (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
