@@ -88,12 +88,12 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 		if len(candidates) == 0 {
 			return nil, &AttemptError{Failures: failures}
 		}
-		selection, err := a.selectOne(ctx, candidates)
+		selection, err := a.selectOne(ctx, candidates, e.stay)
 		switch {
+		case errors.Is(err, errStay):
+			return nil, errStay
 		case err != nil:
 			return nil, &AttemptError{Failures: failures, Err: err}
-		case e.stay != "" && !worthMoving(selection, e.stay):
-			return nil, errStay
 		case mayWait && !selection.Waited && !a.wait(ctx):
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
 		}
@@ -129,22 +129,34 @@ func (a *attempter) resolve(ctx context.Context) ([]discover.Endpoint, error) {
 	return endpoints, nil
 }
 
-// selectOne asks the strategy and checks its pick.
-func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoint) (balance.Selection, error) {
+// selectOne asks the strategy and checks its pick. It returns errStay when the pick is not worth leaving the server with
+// the Addr of stay, which then is what was selected.
+func (a *attempter) selectOne(ctx context.Context, candidates []discover.Endpoint, stay string) (balance.Selection, error) {
 	selection, err := ask(ctx, a.selecting, "strategy", func() (balance.Selection, error) {
 		return a.strategy.Select(ctx, candidates)
 	})
 	if err != nil {
 		return balance.Selection{}, fmt.Errorf("%s a server: %w", StepSelect, err)
 	}
-	for _, c := range candidates {
-		if c.Addr() == selection.Endpoint.Addr() {
-			a.penalties.Observe(selection.Observations, time.Now())
-			a.emit(Event{Kind: EventSelected, Endpoint: selection.Endpoint, Observations: selection.Observations})
-			return selection, nil
+	if find(candidates, selection.Endpoint.Addr()) == nil {
+		return balance.Selection{}, errForeignPick
+	}
+	a.penalties.Observe(selection.Observations, time.Now())
+	if own := find(candidates, stay); own != nil && !worthMoving(selection, stay) {
+		selection.Endpoint, err = *own, errStay
+	}
+	a.emit(Event{Kind: EventSelected, Endpoint: selection.Endpoint, Observations: selection.Observations})
+	return selection, err
+}
+
+// find returns the endpoint with an Addr, or nil.
+func find(endpoints []discover.Endpoint, addr string) *discover.Endpoint {
+	for i := range endpoints {
+		if endpoints[i].Addr() == addr {
+			return &endpoints[i]
 		}
 	}
-	return balance.Selection{}, errForeignPick
+	return nil
 }
 
 // worthMoving says whether a selection is a reason to leave the server with the Addr of own, which counts this client

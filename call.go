@@ -6,7 +6,6 @@ package evenkeel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -164,7 +163,7 @@ func (s *stream) SendMsg(m any) error { return s.error(s.ClientStream.SendMsg(m)
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil && drained(s.Trailer()) {
-		return unavailable("stream on "+s.gen.endpoint.Addr(), fmt.Errorf("%w: %w", ErrDraining, &foreignError{err}))
+		return unavailable("stream on "+s.gen.endpoint.Addr(), ErrDraining)
 	}
 	return s.error(err)
 }

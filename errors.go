@@ -13,6 +13,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/grpc/status"
+
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
@@ -181,10 +183,15 @@ func printable(text string) string {
 	}, text)
 }
 
-// foreignError is an error whose text a server wrote.
+// foreignError is an error whose text a server wrote; of a status it shows the code and the message.
 type foreignError struct{ cause error }
 
-func (e *foreignError) Error() string { return printable(e.cause.Error()) }
+func (e *foreignError) Error() string {
+	if s, ok := status.FromError(e.cause); ok {
+		return s.Code().String() + ": " + printable(s.Message())
+	}
+	return printable(e.cause.Error())
+}
 
 func (e *foreignError) Unwrap() error { return e.cause }
 

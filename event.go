@@ -28,7 +28,8 @@ const (
 	EventCandidateFailed
 	// EventConnected: the session on Endpoint is up; the Conn is ready.
 	EventConnected
-	// EventLeaving: the Conn is about to move away from Endpoint, which serves until it has; Err is why.
+	// EventLeaving: the Conn is about to move away from Endpoint, which serves during the attempt to find another server;
+	// Err is why. EventConnected follows, or, where that attempt finds none, EventLost.
 	EventLeaving
 	// EventLost: the session on Endpoint ended; Err is the cause.
 	EventLost

@@ -31,7 +31,7 @@ func walls() map[string][]string {
 		"balance":    {"discover"},
 		"credential": {},
 		"contract":   {"contract"},
-		"channel":    {"connstring", "discover", "balance"},
+		"channel":    {"channel", "connstring", "discover", "balance"},
 		"server":     {"contract", "connstring", "discover", "credential"},
 		"sim":        {"balance", "discover"},
 		"internal":   {"discover"},

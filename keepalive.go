@@ -82,7 +82,7 @@ func (k *keeper) receive(stream grpc.ServerStreamingClient[clientspb.ConnectionK
 // streamEnd tells a stream that broke with its connection from one that the server ended, and that for what reason.
 func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	if drained(trailer) {
-		return fmt.Errorf("%w: %w", ErrDraining, &foreignError{err})
+		return ErrDraining // the text of a server of ours says the same
 	}
 	if broken := k.gen.currentLanes()[0].broken(); broken != nil {
 		return broken

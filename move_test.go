@@ -134,6 +134,9 @@ func TestAServerThatDrainsIsLeftAloneOnlyAsLongAsThereAreOthers(t *testing.T) {
 		if got := conn.State(); got != evenkeel.StateTransientFailure {
 			t.Errorf("state is %v, want transient failure after the one attempt", got)
 		}
+		if lost := events.await(t, evenkeel.EventLost, 1); !errors.Is(lost.Err, evenkeel.ErrDraining) || lost.Generation != 1 {
+			t.Errorf("lost session %d: %v, want the first one, because the server drains", lost.Generation, lost.Err)
+		}
 		c.servers["a:35000"].pulse.Store(nil)
 		events.await(t, evenkeel.EventConnected, 2)
 	})
@@ -171,6 +174,44 @@ func TestReselectStaysWhenNothingIsBetter(t *testing.T) {
 		}
 		if got := c.servers["a:35000"].connects.Load(); got != 1 {
 			t.Errorf("the server saw %d sessions, want the one", got)
+		}
+	})
+}
+
+// stepping is a prober that first sees both servers of a cluster empty, and then the own one with one client more.
+type stepping struct{ own atomic.Pointer[string] }
+
+func (s *stepping) Count(_ context.Context, e discover.Endpoint) (balance.Count, error) {
+	if own := s.own.Load(); own != nil && e.Addr() == *own {
+		return balance.Count{Connections: 3}, nil
+	}
+	return balance.Count{Connections: 2}, nil
+}
+
+func (*stepping) Reserve(context.Context, discover.Endpoint, balance.ReserveRequest) (balance.Reservation, error) {
+	return balance.Reservation{Made: true}, nil
+}
+
+// Moving would only swap the counts of the two servers. The event of the selection names the server that it led to.
+func TestReselectStaysWhereMovingWouldNotHelp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newMemoryCluster(t, "a", "b")
+		prober := &stepping{}
+		conn, events := c.connect(t, "chronicle://a,b",
+			evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{Prober: prober}))
+		events.await(t, evenkeel.EventConnected, 1)
+		own := conn.Server().Addr()
+		prober.own.Store(&own)
+		if err := conn.Reselect(t.Context()); err != nil {
+			t.Errorf("Reselect: %v", err)
+		}
+		selected := events.await(t, evenkeel.EventSelected, 2)
+		if selected.Endpoint.Addr() != own || len(selected.Observations) != 2 {
+			t.Errorf("selected %s with %d counts, want the server that the session is on, %s, and both counts",
+				selected.Endpoint.Addr(), len(selected.Observations), own)
+		}
+		if got := conn.Server().Addr(); got != own {
+			t.Errorf("moved to %s", got)
 		}
 	})
 }

@@ -205,8 +205,11 @@ func (s *supervisor) mayMove(uptime time.Duration) bool {
 // server that drains spreads its clients over time, and who asks for a move wants it now.
 func (s *supervisor) move(ctx context.Context) outcome {
 	old := s.gen
-	if old.cause() != nil { // the server wants us to leave
+	if cause := old.cause(); cause != nil { // the server wants us to leave
 		gen, err := s.attempter.attempt(ctx, errand{lost: s.lost, hurried: true})
+		if err != nil && ctx.Err() == nil {
+			s.emit(Event{Kind: EventLost, Generation: old.number, Endpoint: old.endpoint, Err: cause})
+		}
 		return s.attempted(ctx, gen, err)
 	}
 	gen, err := s.attempter.attempt(ctx, errand{stay: old.endpoint.Addr(), hurried: true})

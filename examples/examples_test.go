@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestTheEmbeddedRegistryServesASession(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
-		_ = server.Wait() // it was killed
+		_ = server.Wait() // it was killed, or has ended already
 	})
 	addr, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
@@ -68,8 +69,22 @@ func TestTheEmbeddedRegistryServesASession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Close(); err != nil {
-		t.Error(err)
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if runtime.GOOS == "windows" {
+		t.Skip("no signal to end a program in an orderly way")
+	}
+	if err := server.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("interrupted with a client on it the server ended with %v", err)
+	}
+	if got := conn.Status(); got.State == evenkeel.StateReady {
+		t.Errorf("state is %v after the only server has ended", got.State)
 	}
 }
 

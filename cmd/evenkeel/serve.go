@@ -27,11 +27,16 @@ HTTP, all on one TLS port. It prints where it listens and a connection string fo
 interrupted (Ctrl-C) or terminated (SIGTERM).
 
 Then it drains: new clients are sent away, those that are connected are told to move to another server, a few at a time
-over --drain-period, and calls are served until the clients have left, or until --drain-limit has passed. A second signal
-ends it at once.
+over --drain-period, and calls are served until the clients have left, or until --drain-limit has passed; what still runs
+then has one second more to end. A second signal ends it at once. The exit status is 0 after all of these but a second
+signal, which makes it 1; standard error says whether all clients had left.
 
 With --peers, a connection string that names the servers of the cluster, this one among them or not, it lists the clients
-of all of them to who asks for the connected clients. Servers that do not answer are left out and named.
+of all of them to who asks for the connected clients (GetConnectedClients). Servers that do not answer are left out, and
+named in the metadata of the answer and on standard error.
+
+It keeps 1024 reservations, 256 for one address, and bounds connections, clients and requests likewise; programs that
+embed the server can set these limits.
 
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
@@ -49,7 +54,7 @@ out:
 const serveExamples = `  evenkeel serve
   evenkeel serve --listen 127.0.0.1:0 --json
   evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem
-  evenkeel serve --cert node-1.pem --key node-1-key.pem \\
+  evenkeel serve --cert node-1.pem --key node-1-key.pem \
       --peers chronicle+srv://prod.example`
 
 func newServe(c *console) *cobra.Command {
@@ -148,11 +153,15 @@ func (s *serving) end(srv *server.Server) {
 		srv.Close()
 		return
 	}
-	if n := srv.Registry().Count(); n > 0 {
+	n := srv.Registry().Count()
+	if n > 0 {
 		s.console.complain("draining (%d connected, %s at most): a second signal ends it at once", n, s.drainLimit)
 	}
+	began := time.Now()
 	if err := srv.Drain(context.Background()); err != nil {
 		s.console.complain("%s", sentence(err))
+	} else if n > 0 {
+		s.console.complain("drained: all clients had left after %s", shortDuration(time.Since(began)))
 	}
 }
 
@@ -165,7 +174,7 @@ func (s *serving) check() error {
 		return usage("--plaintext excludes --cert and --key")
 	}
 	if s.drainPeriod <= 0 || s.drainLimit < 0 {
-		return usage("--drain-period must be more than 0, and --drain-limit no less")
+		return usage("--drain-period must be more than 0, and --drain-limit 0 or more")
 	}
 	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil || strings.Contains(host, "@") {
@@ -189,7 +198,7 @@ func (s *serving) server(addr net.Addr, certificate *tls.Certificate, peers serv
 	peers.Self = []string{addr.String()}
 	registry := server.NewRegistry(server.RegistryConfig{
 		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers,
-		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	config := server.Config{
 		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit,

@@ -2,15 +2,22 @@
 // SPDX-License-Identifier: MIT
 
 // Command embed shows how a program that has a gRPC server and an HTTP mux of its own lets clients count and connect:
-// the lines with registry. Here both share one plaintext port, as net/http does it, and the address is printed.
+// the lines with registry. Here both share one plaintext port, as net/http does it, and the address is printed. When it is
+// interrupted or terminated its clients move to other servers, where there are any, before it ends.
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -33,11 +40,29 @@ func main() {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	log.Fatal((&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	httpServer := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			grpcServer.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})}).Serve(listener))
+	})}
+	served := make(chan error, 1)
+	go func() { served <- httpServer.Serve(listener) }()
+
+	stop, done := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer done()
+	select {
+	case err := <-served:
+		log.Fatal(err)
+	case <-stop.Done():
+	}
+
+	// The orderly end: clients are told to move, calls that run have what is left of 30 s to end.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := errors.Join(registry.Drain(ctx), httpServer.Shutdown(ctx)); err != nil {
+		log.Print(err)
+	}
+	registry.Close()
 }
