@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -100,4 +101,42 @@ func SetNameServersResolverForTest(resolver Resolver, system *net.Resolver) (res
 // StartPollerForTest is NewPoller with another source of randomness, for a configuration without faults.
 func StartPollerForTest(config PollerConfig, random func() float64) *Poller {
 	return startPoller(config.withDefaults(), random)
+}
+
+// FlightsForTest is a place where lookups meet.
+type FlightsForTest = flights
+
+// NewFlightsForTest returns one.
+func NewFlightsForTest() *FlightsForTest { return newFlights() }
+
+// ShareFlightsForTest makes a resolver that SRV or NewDNS made look there.
+func ShareFlightsForTest(resolver Resolver, group *FlightsForTest) {
+	switch r := resolver.(type) {
+	case *DNS:
+		r.flights = group
+	case *srvResolver:
+		r.flights = group
+	}
+}
+
+// AwaitWaitersForTest returns when as many wait for the answer to the question of a resolver, or when ctx is done.
+func AwaitWaitersForTest(ctx context.Context, resolver Resolver, waiters int) {
+	var group *flights
+	var question string
+	switch r := resolver.(type) {
+	case *DNS:
+		group, question = r.flights, r.question
+	case *srvResolver:
+		group, question = r.flights, r.question
+	}
+	for ctx.Err() == nil {
+		group.mu.Lock()
+		running := group.running[question]
+		there := running != nil && running.waiters >= waiters
+		group.mu.Unlock()
+		if there {
+			return
+		}
+		runtime.Gosched()
+	}
 }
