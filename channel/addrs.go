@@ -27,6 +27,8 @@ const (
 // addrFiller is a source whose endpoints have their addresses. A name whose addresses cannot be found now keeps those it
 // had; one that never had any is left out and reported.
 type addrFiller struct {
+	label
+
 	inner  discover.Resolver
 	system *net.Resolver
 
@@ -34,8 +36,8 @@ type addrFiller struct {
 	known map[string][]netip.Addr // guarded by mu; by name; the addresses that were found last
 }
 
-func newAddrFiller(inner discover.Resolver, system *net.Resolver) *addrFiller {
-	return &addrFiller{inner: inner, system: system, known: make(map[string][]netip.Addr)}
+func newAddrFiller(target string, inner discover.Resolver, system *net.Resolver) *addrFiller {
+	return &addrFiller{label: label(target), inner: inner, system: system, known: make(map[string][]netip.Addr)}
 }
 
 // Resolve implements discover.Resolver.
@@ -65,9 +67,9 @@ func (f *addrFiller) judge(filled []discover.Endpoint, dropped int, faults []err
 	case len(faults) == 0:
 		return filled, err
 	case len(filled) == 0:
-		return nil, &discover.SourceError{Source: "the addresses of all endpoints", Kind: discover.ErrNoRecords, Err: errors.Join(faults...)}
+		return nil, &discover.SourceError{Source: f.String() + ": addresses of the endpoints", Kind: discover.ErrNoRecords, Err: errors.Join(faults...)}
 	}
-	partial := &discover.PartialError{Name: "the target", Dropped: dropped, Faults: faults}
+	partial := &discover.PartialError{Name: f.String(), Dropped: dropped, Faults: faults}
 	return filled, errors.Join(err, partial)
 }
 
@@ -141,7 +143,7 @@ func addrFault(e *discover.Endpoint, kept []netip.Addr, err error) error {
 }
 
 // borrowed returns a source whose Close is its owner's. What else it can do stays visible.
-func borrowed(resolver discover.Resolver) discover.Resolver {
+func borrowed(resolver discover.Resolver, name string) discover.Resolver {
 	watcher, watches := resolver.(discover.Watcher)
 	hinter, takesHints := resolver.(discover.Hinter)
 	switch {
@@ -149,13 +151,23 @@ func borrowed(resolver discover.Resolver) discover.Resolver {
 		return struct {
 			discover.Watcher
 			hints
-		}{watcher, hints{hinter}}
+			label
+		}{watcher, hints{hinter}, label(name)}
 	case watches:
-		return struct{ discover.Watcher }{watcher}
+		return struct {
+			discover.Watcher
+			label
+		}{watcher, label(name)}
 	case takesHints:
-		return struct{ discover.Hinter }{hinter}
+		return struct {
+			discover.Hinter
+			label
+		}{hinter, label(name)}
 	default:
-		return struct{ discover.Resolver }{resolver}
+		return struct {
+			discover.Resolver
+			label
+		}{resolver, label(name)}
 	}
 }
 
@@ -164,3 +176,9 @@ type hints struct{ hinter discover.Hinter }
 
 // ResolveNow passes the hint on.
 func (h hints) ResolveNow() { h.hinter.ResolveNow() }
+
+// label is how a source is called in errors.
+type label string
+
+// String implements fmt.Stringer.
+func (l label) String() string { return string(l) }

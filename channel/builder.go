@@ -47,7 +47,8 @@ func (b builder) Scheme() string { return b.scheme }
 // Build implements resolver.Builder, for srv and evenkeel.
 func (b builder) Build(target resolver.Target, cc resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
 	if b.scheme == schemeResolver {
-		return b.start(source{target: target.String(), resolver: borrowed(b.channel.config.Resolver), named: true}, nil, cc, opts)
+		own := borrowed(b.channel.config.Resolver, target.String())
+		return b.start(source{target: target.String(), resolver: own, named: true}, nil, cc, opts)
 	}
 	found, err := openSRV(target, b.channel.system)
 	return b.start(found, err, cc, opts)

@@ -69,7 +69,7 @@ func (c *Channel) start(config liveConfig) (resolver.Resolver, error) {
 	if c.txtWanted(config) {
 		lookup := newTXTLookup(config.txt, config.nameServer, c.system, c.roll)
 		r.txt = &txtSource{
-			Resolver: config.resolver, current: last.txt, known: last.txt != nil,
+			Resolver: config.resolver, label: label(config.target), current: last.txt, known: last.txt != nil,
 			lookUp: func(limited context.Context) (serviceConfig, error) {
 				joined, stop := context.WithCancel(limited)
 				defer stop()

@@ -106,7 +106,7 @@ func openSRV(target resolver.Target, system *net.Resolver) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	return source{target: target.String(), resolver: newAddrFiller(srv, system), named: true}, nil
+	return source{target: target.String(), resolver: newAddrFiller(target.String(), srv, system), named: true}, nil
 }
 
 // splitService splits "_service._proto.name".
@@ -139,7 +139,7 @@ func openChronicle(text string, system *net.Resolver) (source, error) {
 		if err != nil {
 			return source{}, err
 		}
-		return source{target: parsed.String(), resolver: newAddrFiller(srv, system), named: true}, nil
+		return source{target: parsed.String(), resolver: newAddrFiller(parsed.String(), srv, system), named: true}, nil
 	}
 	endpoints := make([]discover.Endpoint, len(parsed.Hosts))
 	fixed := true
@@ -154,7 +154,7 @@ func openChronicle(text string, system *net.Resolver) (source, error) {
 		}
 	}
 	return source{
-		target: parsed.String(), resolver: newAddrFiller(discover.Static(endpoints...), system), named: true, fixed: fixed,
+		target: parsed.String(), resolver: newAddrFiller(parsed.String(), discover.Static(endpoints...), system), named: true, fixed: fixed,
 	}, nil
 }
 

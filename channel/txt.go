@@ -34,6 +34,7 @@ func txtEnabled() bool {
 // first one late, by txtWait at most: a later answer counts from the next lookup on, which it asks for.
 type txtSource struct {
 	discover.Resolver // of the endpoints
+	label
 
 	lookUp func(ctx context.Context) (serviceConfig, error)
 	failed func(error) // is told why there is no answer

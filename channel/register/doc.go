@@ -11,6 +11,9 @@
 // belongs to the whole process: channels that shall have ours get it from [channel.Channel.DialOptions], which are the
 // better way for the other schemes as well.
 //
+// A chronicle target with several hosts and ports is no URL, so that grpc-go takes it for the name of a host: it needs
+// the dial options.
+//
 // # Configuration
 //
 // There is none.
