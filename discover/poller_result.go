@@ -119,8 +119,9 @@ func (g *ledger) note(now time.Time, result lookup) bool {
 func (g *ledger) replace(endpoints []Endpoint) {
 	old, oldKeys := g.good, g.keys
 	g.good = cloneEndpoints(endpoints)
+	keepAddrs(g.good, old)
 	g.keys = make(map[string]bool, len(endpoints))
-	for _, e := range endpoints {
+	for _, e := range g.good {
 		g.keys[serverKey(e)] = true
 	}
 	for key := range g.keys {
@@ -131,6 +132,20 @@ func (g *ledger) replace(endpoints []Endpoint) {
 	g.pending.Added = len(g.keys) - g.pending.Kept
 	g.pending.Removed = len(oldKeys) - g.pending.Kept
 	g.pending.Changed = !sameSet(old, g.good)
+}
+
+// keepAddrs gives endpoints whose addresses were not found this time those that they had. A target of SRV records that
+// has no addresses for a moment is no other server.
+func keepAddrs(endpoints, old []Endpoint) {
+	known := make(map[string]Endpoint, len(old))
+	for _, e := range old {
+		known[e.Addr()] = e
+	}
+	for i := range endpoints {
+		if e := &endpoints[i]; len(e.Addrs) == 0 {
+			e.Addrs = known[e.Addr()].Addrs
+		}
+	}
 }
 
 // serverKey identifies an endpoint: by what it is called and where it is.
