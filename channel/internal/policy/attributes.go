@@ -27,7 +27,8 @@ type hooksKey struct{}
 
 // Hooks is told what happens to the endpoints of one channel. Any field may be nil. The functions are called in the
 // order of the events, one at a time, on a goroutine of the policy, and never after the policy is closed. Closing the
-// policy waits for the one that runs: it must neither block nor close the channel.
+// policy waits for the one that runs: it must neither block nor close the channel. A policy that is closed, as that of a
+// channel that goes idle is, does not say so.
 type Hooks struct {
 	// Endpoint is called when the state of an endpoint has changed. The address is the first of the endpoint's, and the
 	// error is the cause when the state is transient failure. Shutdown means that its last connection is closed or is
@@ -36,6 +37,12 @@ type Hooks struct {
 	// Usable is called when the first endpoint has become ready, with true, and when the last one no longer is. Before
 	// the first call there is none.
 	Usable func(usable bool)
+	// NoHealth is called once, with the first endpoint that has no health service though HealthService is to be watched.
+	// Such a server counts as healthy (gRFC A17). While it is set, the first connection of each endpoint makes one short
+	// call of the health service more.
+	NoHealth func(addr string)
+	// HealthService is the name in the service config's healthCheckConfig. It is used for NoHealth only.
+	HealthService string
 }
 
 // WithHooks returns the state with hooks for the policy that gets it. The hooks of the latest state count.

@@ -46,6 +46,7 @@ type child struct {
 	pause   *time.Timer // to the next attempt after a flap
 	retried bool        // conn replaces one that failed: it counts as failed until it has a result of its own
 	drain   *time.Timer // to the end of the drain
+	probed  bool        // it was asked whether it has a health service
 }
 
 // childConn is what the pick_first policy of one child sees of the channel. Its lb belongs to the policy's work lane,
@@ -211,6 +212,7 @@ func (p *policy) readyLocked(c *child, sc balancer.SubConn) {
 	c.sc, c.retried, c.since = sc, false, time.Now()
 	p.setStateLocked(c, connectivity.Ready, nil)
 	p.linkLocked(c)
+	p.probeHealthLocked(c)
 }
 
 // lostLocked has an endpoint dialled again whose connection is lost: at once, unless its connections do not last.

@@ -200,12 +200,12 @@ func TestUnaryCallsAreNeverHurtWhileTheSetChanges(t *testing.T) {
 						failed <- err
 						return
 					}
-					time.Sleep(time.Millisecond)
+					time.Sleep(5 * time.Millisecond)
 				}
 			}()
 		}
 		sets := [][]string{{"a", "b"}, {"c"}, {"a", "b", "c"}, {"b"}, {"c", "a"}}
-		for i := range 200 {
+		for i := range 100 {
 			c.update(sets[i%len(sets)]...)
 			time.Sleep(25 * time.Millisecond)
 		}

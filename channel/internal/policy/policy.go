@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/attributes"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
-	_ "google.golang.org/grpc/health" // without it a health check that is asked for would not happen
 )
 
 var (
@@ -32,6 +31,7 @@ type policy struct {
 	cursor *cursor
 	work   lane // every call of a child, so that they come one at a time
 	events lane // the hooks
+	probes sync.WaitGroup
 
 	mu         sync.Mutex
 	closed     bool
@@ -46,6 +46,8 @@ type policy struct {
 	lookupErr  error // why the latest lookup failed; nil when it did not
 	shown      view
 	batch      *time.Timer // to the next publication of joiners; nil when there is none
+
+	noHealthTold bool
 }
 
 // Build starts a policy for one channel.
@@ -130,7 +132,6 @@ func (p *policy) Close() {
 	}
 	p.mu.Unlock()
 	p.work.close()
-	p.events.close()
 	p.mu.Lock()
 	conns := make([]*childConn, 0, len(p.conns))
 	for conn := range p.conns {
@@ -140,4 +141,6 @@ func (p *policy) Close() {
 	for _, conn := range conns {
 		conn.close()
 	}
+	p.probes.Wait() // their connections are closed, which ends them
+	p.events.close()
 }

@@ -37,18 +37,18 @@ var errRefused = errors.New("connection refused by the test")
 type world struct {
 	tb       testing.TB
 	loopback bool
+	plain    bool // servers have no health service
 
 	mu    sync.Mutex
 	nodes map[string]*node
 	dials map[string]int
-	down  map[string]bool // dialling fails though the server runs
 	hang  map[string]bool // dialling does not end
 	order []string        // of dials
 }
 
 func newWorld(tb testing.TB) *world {
 	return &world{
-		tb: tb, nodes: make(map[string]*node), dials: make(map[string]int), down: make(map[string]bool), hang: make(map[string]bool),
+		tb: tb, nodes: make(map[string]*node), dials: make(map[string]int), hang: make(map[string]bool),
 	}
 }
 
@@ -90,7 +90,9 @@ func (w *world) start(addr string, opts ...grpc.ServerOption) *node {
 	}
 	n.server = grpc.NewServer(opts...)
 	n.server.RegisterService(echoService(), n)
-	healthpb.RegisterHealthServer(n.server, n.health)
+	if !w.plain {
+		healthpb.RegisterHealthServer(n.server, n.health)
+	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -158,13 +160,13 @@ func (w *world) dial(ctx context.Context, addr string) (net.Conn, error) {
 	w.mu.Lock()
 	w.dials[addr]++
 	w.order = append(w.order, addr)
-	n, down, hang := w.nodes[addr], w.down[addr], w.hang[addr]
+	n, hang := w.nodes[addr], w.hang[addr]
 	w.mu.Unlock()
 	if hang {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if n == nil || down {
+	if n == nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, errRefused)
 	}
 	return n.memory.DialContext(ctx)
@@ -174,12 +176,6 @@ func (w *world) dialled(addr string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dials[addr]
-}
-
-func (w *world) setDown(addr string, down bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.down[addr] = down
 }
 
 func (w *world) setHang(addr string, hang bool) {
