@@ -102,12 +102,15 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 			return gen, nil
 		}
 		failures = append(failures, failure)
+		if life.Err() != nil {
+			return nil, &AttemptError{Failures: failures, Err: context.Cause(life)}
+		}
+		round.Failed(selection.Endpoint)
+		a.penalties.Fail(selection.Endpoint.Addr(), time.Now()) // also when it took the rest of the attempt's time
+		a.emit(Event{Kind: EventCandidateFailed, Endpoint: selection.Endpoint, Err: failure})
 		if ctx.Err() != nil {
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
 		}
-		round.Failed(selection.Endpoint)
-		a.penalties.Fail(selection.Endpoint.Addr(), time.Now())
-		a.emit(Event{Kind: EventCandidateFailed, Endpoint: selection.Endpoint, Err: failure})
 	}
 }
 
@@ -210,7 +213,10 @@ func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
 	if a.onReady == nil {
 		return StepOnReady, nil
 	}
-	return StepOnReady, callOnReady(ctx, gen, a.onReady)
+	if err := callOnReady(ctx, gen, a.onReady); err != nil {
+		return StepOnReady, err
+	}
+	return StepOnReady, gen.cause() // the session may have ended under it
 }
 
 // dial connects to the endpoint and narrows it to the address that it reached.

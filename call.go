@@ -116,7 +116,7 @@ func (g *generation) NewStream(
 		}
 		return nil, err
 	}
-	return &stream{ClientStream: s, gen: g, lane: l, ctx: ctx}, nil
+	return &stream{ClientStream: s, gen: g, lane: l, leave: leave, ctx: ctx}, nil
 }
 
 // neverSent says that a call failed before any of it left the client, so that it may go to the next generation. The
@@ -146,8 +146,9 @@ func (g *generation) callError(ctx context.Context, l *lane, err error) error {
 // stream gives the errors of a stream that was cut off their cause.
 type stream struct {
 	grpc.ClientStream
-	gen  *generation
-	lane *lane
+	gen   *generation
+	lane  *lane
+	leave func() // tells that it has ended, which grpc-go does not where an interceptor answers in its place
 	//nolint:containedctx // the stream's own context, to tell the caller's cancellation from ours
 	ctx context.Context
 }
@@ -162,6 +163,9 @@ func (s *stream) SendMsg(m any) error { return s.error(s.ClientStream.SendMsg(m)
 // RecvMsg also tells a stream that a draining server ended: it may end before the session's own.
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
+	if err != nil {
+		s.leave()
+	}
 	if err != nil && drained(s.Trailer()) {
 		return unavailable("stream on "+s.gen.endpoint.Addr(), ErrDraining)
 	}

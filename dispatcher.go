@@ -73,8 +73,17 @@ func (d *dispatcher) signal() {
 	}
 }
 
+// run hands the events over. A callback that ends the goroutine (runtime.Goexit) has ended this one only.
 func (d *dispatcher) run() {
-	defer close(d.done)
+	over := false
+	defer func() {
+		if !over {
+			d.signal() // there may be more
+			go d.run()
+			return
+		}
+		close(d.done)
+	}()
 	for range d.wake {
 		for {
 			e, ok, ended := d.next()
@@ -83,6 +92,7 @@ func (d *dispatcher) run() {
 				continue
 			}
 			if ended {
+				over = true
 				return
 			}
 			break

@@ -13,7 +13,7 @@ import (
 const foreignGrace = 50 * time.Millisecond
 
 // ask calls code of the program, which may panic, and may ignore its context: a panic becomes an error, as nobody could
-// recover on our goroutine, and a call that outlives ctx is left to itself. turn holds a token while a call is going on,
+// recover on our goroutine, as does the end of the goroutine (runtime.Goexit), and a call that outlives ctx is left to itself. turn holds a token while a call is going on,
 // so that a strategy is never called twice at a time; the next call waits for it, as long as ctx allows.
 func ask[T any](ctx context.Context, turn chan struct{}, who string, call func() (T, error)) (T, error) {
 	type answer struct {
@@ -28,7 +28,7 @@ func ask[T any](ctx context.Context, turn chan struct{}, who string, call func()
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		var a answer
+		a := answer{err: fmt.Errorf("%s ended its goroutine", who)}
 		defer func() {
 			if p := recover(); p != nil {
 				a.err = fmt.Errorf("%s panicked: %v", who, p)

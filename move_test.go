@@ -263,6 +263,54 @@ func TestReselectEndsABackoff(t *testing.T) {
 	})
 }
 
+// An hour on one server is an hour, also when the program ends it.
+func TestASessionThatIsLeftOnRequestCountsAsOneThatWasUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newMemoryCluster(t, "a", "b")
+		c.refuse.Store("a", true)
+		c.refuse.Store("b", true)
+		conn, events := c.connect(t, "chronicle://a,b?loadBalancer=round-robin")
+		events.await(t, evenkeel.EventBackingOff, 6)
+		c.refuse.Clear()
+		events.await(t, evenkeel.EventConnected, 1)
+		time.Sleep(time.Hour)
+		if err := conn.Reselect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := events.await(t, evenkeel.EventConnected, 2).Endpoint
+		c.refuse.Store("a", true)
+		c.refuse.Store("b", true)
+		c.servers[second.Addr()].cutOff()
+		if wait := events.await(t, evenkeel.EventBackingOff, 7).Wait; wait > time.Second {
+			t.Errorf("the first wait after an hour is %v, want 1s at most", wait)
+		}
+	})
+}
+
+// Two short sessions with a long one between them are not two in a row, whatever ended the long one.
+func TestALongSessionThatADrainEndedComesBetweenShortOnes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newMemoryCluster(t, "a", "b")
+		conn, events := c.connect(t, "chronicle://a,b?loadBalancer=round-robin")
+		for session, up := range []time.Duration{time.Second, time.Hour, time.Second} {
+			on := events.await(t, evenkeel.EventConnected, session+1).Endpoint.Addr()
+			time.Sleep(up)
+			if up == time.Hour {
+				c.servers[on].drain()
+			} else {
+				c.servers[on].cutOff()
+			}
+		}
+		events.await(t, evenkeel.EventConnected, 4)
+		if got := events.all(evenkeel.EventBackingOff); len(got) > 0 {
+			t.Errorf("backed off: %v", got)
+		}
+		if got := conn.State(); got != evenkeel.StateReady {
+			t.Errorf("state is %v", got)
+		}
+	})
+}
+
 func TestOnReadyRunsInEachSessionBeforeCallsGoToIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newMemoryCluster(t, "a", "b")

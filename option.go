@@ -87,7 +87,8 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 
 // WithOnReady runs f in each new session before calls go to it: programs register their observers there. The session is
 // the one that conn is bound to; ctx ends with it. An error of f, or a panic, fails the attempt at that server, and so
-// does an f that has not returned when the attempt has lasted for 30 s; Close does not wait for an f that ignores ctx.
+// does an f that has not returned when the attempt has lasted for 30 s; Close does not wait for an f that ignores ctx. The
+// Conn itself is not ready before f has returned: f must not wait for that, nor for a Reselect.
 func WithOnReady(f func(ctx context.Context, conn grpc.ClientConnInterface) error) Option {
 	return optionFunc(func(c *config) { c.onReady = f })
 }

@@ -156,6 +156,9 @@ func (s *supervisor) hold(ctx context.Context) outcome {
 		return s.ended(ctx)
 	case reply := <-s.conn.moves:
 		s.moves = append(s.moves, reply)
+		if s.gen.ctx.Err() != nil {
+			return s.ended(ctx) // the move is what follows anyway
+		}
 		return sessionLeaving
 	}
 }
@@ -168,17 +171,12 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	now, cause := time.Now(), s.gen.cause()
 	uptime := now.Sub(s.gen.readyAt)
 	s.lost = s.gen.endpoint.Addr()
-	s.ladder.sessionEnded(uptime)
-	if uptime >= steadyUptime {
-		s.attempter.penalties.Clear(s.lost)
-	}
+	s.credit(s.gen, uptime)
 	if leaving(cause) && s.mayMove(uptime) {
 		s.emit(Event{Kind: EventLeaving, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
 		return sessionLeaving
 	}
-	if uptime >= minUptime {
-		s.flaps = 0
-	} else {
+	if uptime < minUptime {
 		s.flaps++
 	}
 	if uptime < steadyUptime && !leaving(cause) {
@@ -190,6 +188,17 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	}
 	s.failure = cause
 	return sessionFlapped
+}
+
+// credit is what a session that is over did for the next ones: by how long it was up.
+func (s *supervisor) credit(gen *generation, uptime time.Duration) {
+	s.ladder.sessionEnded(uptime)
+	if uptime >= steadyUptime {
+		s.attempter.penalties.Clear(gen.endpoint.Addr())
+	}
+	if uptime >= minUptime {
+		s.flaps = 0
+	}
 }
 
 // mayMove says whether a client that is asked to leave may go at once: not when it is sent round in circles.
@@ -205,7 +214,9 @@ func (s *supervisor) mayMove(uptime time.Duration) bool {
 // server that drains spreads its clients over time, and who asks for a move wants it now.
 func (s *supervisor) move(ctx context.Context) outcome {
 	old := s.gen
-	if cause := old.cause(); cause != nil { // the server wants us to leave
+	if cause := old.cause(); cause != nil && !leaving(cause) {
+		return s.ended(ctx)
+	} else if cause != nil { // the server wants us to leave
 		gen, err := s.attempter.attempt(ctx, errand{lost: s.lost, hurried: true})
 		if err != nil && ctx.Err() == nil {
 			s.emit(Event{Kind: EventLost, Generation: old.number, Endpoint: old.endpoint, Err: cause})
@@ -220,11 +231,11 @@ func (s *supervisor) move(ctx context.Context) outcome {
 	case ctx.Err() == nil && err != nil && old.cause() == nil:
 		s.answerMoves(err) // the session that we have is as good as it was
 		return sessionKept
-	case ctx.Err() == nil && err != nil:
-		s.answerMoves(err)
+	case ctx.Err() == nil && err != nil: // it was lost meanwhile: what comes of that answers the moves
 		return s.ended(ctx)
 	}
 	if err == nil && ctx.Err() == nil {
+		s.credit(old, time.Since(old.readyAt))
 		s.emit(Event{Kind: EventLeaving, Generation: old.number, Endpoint: old.endpoint, Err: ErrReselected})
 		old.end(ErrReselected)
 	}

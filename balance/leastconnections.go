@@ -61,8 +61,8 @@ func (c LeastConnectionsConfig) Validate() error {
 // ranks behind all others; when no candidate has answered one is drawn at random by weight. Then the winner is asked
 // for a reservation, best effort, also when it did not answer its probe, as the other Chronicle clients do.
 //
-// A candidate that was silent in its previous round is not waited for: its answer counts when it comes before those
-// of the others. It is waited for when no other candidate has answered, so that a round does not end with nothing while
+// A candidate that was silent is not waited for during the next 30 s: its answer counts when it comes before those of the
+// others. It is waited for when no other candidate has answered, so that a round does not end with nothing while
 // somebody may still speak up.
 //
 // Select returns the context's error when the context ends before the winner is known. The strategy implements
@@ -77,7 +77,7 @@ func NewLeastConnections(config LeastConnectionsConfig) (Strategy, error) {
 		timeout:   config.Timeout,
 		prober:    config.Prober,
 		rand:      newRand(),
-		silent:    make(map[string]bool),
+		silent:    make(map[string]time.Time),
 	}
 	if lc.maxJitter == 0 {
 		lc.maxJitter = defaultMaxJitter
@@ -101,7 +101,7 @@ type leastConnections struct {
 	prober    Prober
 	own       io.Closer // the prober, when it is the strategy's own
 	rand      *rand.Rand
-	silent    map[string]bool // Addr of the endpoints that were silent in their previous round
+	silent    map[string]time.Time // Addr of the endpoints that were silent when they were waited for last, and when
 }
 
 var _ io.Closer = (*leastConnections)(nil)

@@ -6,6 +6,7 @@ package balance
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	lateProber = 100 * time.Millisecond
 	// maxSilent bounds the memory for silent endpoints that are no candidates now but may be again.
 	maxSilent = 1024
+	// silentFor is how long a silent candidate is not waited for. After that one round waits for it again: it may be well
+	// and only slower than the others, before whose answers its own would never come.
+	silentFor = 30 * time.Second
 )
 
 // Why an observation has no count when its prober did not say so.
@@ -46,7 +50,8 @@ func (lc *leastConnections) probe(ctx context.Context, candidates []discover.End
 	overdue := time.NewTimer(lc.timeout + lateProber)
 	defer overdue.Stop()
 
-	round := newRound(candidates, lc.silent)
+	began := time.Now()
+	round := newRound(candidates, lc.silent, began)
 	for !round.over() {
 		select {
 		case a := <-answers:
@@ -57,7 +62,7 @@ func (lc *leastConnections) probe(ctx context.Context, candidates []discover.End
 			return nil // a round cut short says nothing about silence
 		}
 	}
-	lc.silent = round.silence(lc.silent)
+	lc.silent = round.silence(lc.silent, began)
 	return round.result()
 }
 
@@ -110,7 +115,8 @@ type candidateState struct {
 	silent bool // silent in this round
 }
 
-func newRound(candidates []discover.Endpoint, silent map[string]bool) *round {
+// newRound begins a round at a point in time; silent are the endpoints that were silent, and since when.
+func newRound(candidates []discover.Endpoint, silent map[string]time.Time, now time.Time) *round {
 	r := &round{
 		observations: make([]Observation, len(candidates)),
 		states:       make([]candidateState, len(candidates)),
@@ -118,7 +124,8 @@ func newRound(candidates []discover.Endpoint, silent map[string]bool) *round {
 	}
 	for i, candidate := range candidates {
 		r.observations[i].Endpoint = candidate
-		r.states[i].before = silent[candidate.Addr()]
+		since, before := silent[candidate.Addr()]
+		r.states[i].before = before && now.Sub(since) < silentFor
 		if !r.states[i].before {
 			r.awaited++
 		}
@@ -168,21 +175,21 @@ func (r *round) result() []Observation {
 	return r.observations
 }
 
-// silence returns the endpoints that were silent in their previous round, seen from the next one: those of this round,
-// those that were silent before and have not come back since, and those that did not take part in this round.
-func (r *round) silence(earlier map[string]bool) map[string]bool {
+// silence returns the endpoints that are silent, seen from the next round, and since when: those of this round, those
+// that were silent before and have not come back since, and those that did not take part in this round.
+func (r *round) silence(earlier map[string]time.Time, now time.Time) map[string]time.Time {
 	if len(earlier) > maxSilent {
 		earlier = nil
 	}
-	silent := make(map[string]bool)
-	for addr := range earlier {
-		silent[addr] = true
-	}
+	silent := make(map[string]time.Time)
+	maps.Copy(silent, earlier)
 	for i, state := range r.states {
 		addr := r.observations[i].Endpoint.Addr()
-		if state.silent || state.before && !state.back {
-			silent[addr] = true
-		} else {
+		switch {
+		case state.before && !state.back: // since when it was
+		case state.silent:
+			silent[addr] = now
+		default:
 			delete(silent, addr)
 		}
 	}

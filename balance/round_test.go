@@ -194,6 +194,26 @@ func TestLeastConnectionsDoesNotWaitForWhoWasSilent(t *testing.T) {
 	}
 }
 
+// A server that is slower than the others, but well, is not overlooked for good because it was silent once.
+func TestLeastConnectionsWaitsAgainForWhoWasSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		prober := &fakeProber{servers: map[string]server{"a": {silent: true}, "b": {count: 5}}}
+		strategy := newLeastConnections(t, quick(prober))
+		pick(t, strategy, nodes("ab"))
+		prober.set("a", server{after: 20 * time.Millisecond})
+		for _, turn := range []struct {
+			pause time.Duration
+			want  string
+		}{{10 * time.Second, "b"}, {17 * time.Second, "b"}, {time.Second, "a"}, {0, "a"}} {
+			time.Sleep(turn.pause)
+			if got := pick(t, strategy, nodes("ab")).Endpoint.Host; got != turn.want {
+				t.Errorf("%v later it picks %s, want %s", turn.pause, got, turn.want)
+			}
+		}
+	})
+}
+
 func TestLeastConnectionsEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
