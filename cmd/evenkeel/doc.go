@@ -7,6 +7,7 @@
 //	evenkeel demo                                       # a cluster, its clients, and a server that dies
 //	evenkeel serve --listen 127.0.0.1:35000             # one server
 //	evenkeel resolve chronicle+srv://prod.example       # the servers of a name
+//	evenkeel resolve --watch dns:///api.example:8080    # the addresses of a name, as they come and go
 //	evenkeel probe chronicle+srv://prod.example         # how busy they are, and which one would be picked
 //	evenkeel connect --clients 60 chronicle://a,b,c     # hold sessions and watch them move
 //

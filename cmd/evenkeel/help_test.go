@@ -60,7 +60,7 @@ func TestHelpNamesTheFieldsOfJSON(t *testing.T) {
 	for command, objects := range map[string][]any{
 		"demo":    {demoReport{}, phaseReport{}},
 		"serve":   {serveReport{}},
-		"resolve": {resolvedEndpoint{}},
+		"resolve": {resolvedEndpoint{}, watchEvent{}},
 		"probe":   {probeReport{}},
 		"connect": {connectEvent{}, connectSummary{}},
 		"version": {versionReport{}},

@@ -249,6 +249,7 @@ func TestInterruptedBeforeThereIsAResult(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"resolve", "chronicle+srv://a.test/?srvNameServer=127.0.0.1:1"},
+		{"resolve", "dns://127.0.0.1:1/a.test"},
 		{"probe", "chronicle://127.0.0.1:1"},
 		{"probe", "--watch", "chronicle://127.0.0.1:1"},
 		{"probe", "--watch", "--json", "chronicle+srv://a.test/?srvNameServer=127.0.0.1:1"},

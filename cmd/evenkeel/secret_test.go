@@ -48,6 +48,10 @@ func TestNoSecretIsShown(t *testing.T) {
 		{name: "as a file", args: []string{"resolve", "--file", good}},
 		{name: "as an address", args: []string{"serve", "--listen", good}},
 		{name: "as a bare address", args: []string{"serve", "--listen", planted}},
+		{name: "in a target", args: []string{"resolve", "dns://app:" + planted + "@127.0.0.1:1/name"}},
+		{name: "in the options of a target", args: []string{"resolve", "srv:///_a._tcp.name?apiKey=" + planted}},
+		{name: "as a port of a target", args: []string{"resolve", "dns:///name:" + planted}},
+		{name: "as a name server", args: []string{"resolve", "dns://" + planted + "]/name"}},
 		{name: "as a malformed flag", args: []string{"resolve", "--=" + planted}},
 	}
 	for _, tt := range tests {

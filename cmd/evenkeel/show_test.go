@@ -300,6 +300,7 @@ func TestALostResultIsAFailure(t *testing.T) {
 		{"--help"},
 		{"resolve", "chronicle://a,b,c"},
 		{"resolve", "--json", "chronicle://a,b,c"},
+		{"resolve", "--watch", "dns:///localhost"},
 		{"probe", "chronicle://127.0.0.1:1"},
 		{"probe", "--watch", "chronicle://127.0.0.1:1"},
 		{"connect", "--for", "1m", "--jitter", "0", "--json", "chronicle://127.0.0.1:1"},

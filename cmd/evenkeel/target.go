@@ -69,6 +69,10 @@ func (t *target) connString(ctx context.Context, c *console, args []string) (*co
 	if err != nil {
 		return nil, err
 	}
+	return parseConnString(text, from)
+}
+
+func parseConnString(text string, from source) (*connstring.ConnString, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, usage("the connection string is empty, it came from %s: put one there, such as chronicle://localhost:35000", from)
 	}
