@@ -116,10 +116,10 @@ func (c Config) validate() error {
 		}
 	}
 	if c.MinInterval > c.Interval {
-		faults = append(faults, fmt.Errorf("MinInterval %v is above Interval %v", c.MinInterval, c.Interval))
+		faults = append(faults, fmt.Errorf("the MinInterval %v is above the Interval %v", c.MinInterval, c.Interval))
 	}
 	if c.Interval > c.MaxInterval {
-		faults = append(faults, fmt.Errorf("Interval %v is above MaxInterval %v", c.Interval, c.MaxInterval))
+		faults = append(faults, fmt.Errorf("the Interval %v is above the MaxInterval %v", c.Interval, c.MaxInterval))
 	}
 	switch {
 	case balancer.Get(c.Policy) == nil:

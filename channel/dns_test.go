@@ -199,7 +199,7 @@ func TestNameOfTwoFamiliesIsOneEndpoint(t *testing.T) {
 		t.Errorf("got %v, want all calls answered: an address that leads nowhere must not eat half of them", got)
 	}
 	heard.wait(t, "the set", func() bool { return len(heard.changes) > 0 })
-	if added := heard.changes[0].Added; len(added) != 1 || len(added[0].Addrs) != 2 {
+	if added := heard.change(0).Added; len(added) != 1 || len(added[0].Addrs) != 2 {
 		t.Errorf("got %v added, want one endpoint with two addresses", added)
 	}
 }
@@ -238,7 +238,7 @@ func TestManyRecordsAreReadOverTCP(t *testing.T) {
 	conn := dial(t, open(t, config), f.target())
 	conn.Connect()
 	heard.wait(t, "the set", func() bool { return len(heard.changes) > 0 })
-	if got := len(heard.changes[0].Added); got != 200 {
+	if got := len(heard.change(0).Added); got != 200 {
 		t.Errorf("got %d endpoints, want 200", got)
 	}
 }

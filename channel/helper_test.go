@@ -88,6 +88,20 @@ func (n *news) resolved(t *testing.T, more int) {
 	n.wait(t, "resolutions", func() bool { return len(n.resolutions) >= want })
 }
 
+// change returns the change of a number.
+func (n *news) change(i int) channel.Change {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changes[i]
+}
+
+// firstClass returns the class of the first resolution.
+func (n *news) firstClass() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.resolutions[0].Class
+}
+
 func (n *news) changeCount() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

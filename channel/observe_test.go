@@ -258,7 +258,7 @@ func TestPanicOfACallbackEndsNothing(t *testing.T) {
 	var log safeBuffer
 	config := quick()
 	config.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	config.OnResolve = func(channel.Resolution) { panic("no") } //nolint:forbidigo // that is what it is about
+	config.OnResolve = func(channel.Resolution) { panic("no") }
 	conn := dial(t, open(t, config), f.target())
 	reaches(t, conn, f.at(1))
 	f.set(1, 2)

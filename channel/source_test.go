@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/evenkeel-go/evenkeel/channel"
 	_ "github.com/evenkeel-go/evenkeel/channel/register"
 	"github.com/evenkeel-go/evenkeel/discover"
 )
@@ -128,7 +129,7 @@ func TestBadSourceHarmsNothingElse(t *testing.T) {
 		name   string
 		source badSource
 	}{
-		{"panics", func(context.Context) ([]discover.Endpoint, error) { panic("no") }}, //nolint:forbidigo // that is what it is about
+		{"panics", func(context.Context) ([]discover.Endpoint, error) { panic("no") }},
 		{"blocks for ever", func(context.Context) ([]discover.Endpoint, error) { <-release; return nil, nil }},
 		{"finds nothing", func(context.Context) ([]discover.Endpoint, error) { return nil, nil }},
 		{"finds a port of 0", func(context.Context) ([]discover.Endpoint, error) {
@@ -164,7 +165,7 @@ func TestPanicOfASourceIsReportedAndTriedAgain(t *testing.T) {
 	config := quick()
 	config.Resolver = badSource(func(context.Context) ([]discover.Endpoint, error) {
 		if calls.Add(1) == 1 {
-			panic("no") //nolint:forbidigo // that is what it is about
+			panic("no")
 		}
 		return []discover.Endpoint{f.endpoint(1)}, nil
 	})
@@ -174,19 +175,19 @@ func TestPanicOfASourceIsReportedAndTriedAgain(t *testing.T) {
 		t.Errorf("got %v, want Unavailable because the source panicked", err)
 	}
 	serves(t, conn)
-	if got := heard.resolutions[0].Class; got != discover.ClassPanic {
+	if got := heard.firstClass(); got != discover.ClassPanic {
 		t.Errorf("got class %q of the first resolution, want %q", got, discover.ClassPanic)
 	}
 }
 
+// TestFiveThousandEndpointsHarmNothingElse does not run beside others: it takes all of the machine for a while.
 func TestFiveThousandEndpointsHarmNothingElse(t *testing.T) {
-	t.Parallel()
 	f := newFleet(t, 1)
 	many := make([]discover.Endpoint, 5000)
 	for i := range many {
 		many[i] = f.endpoint(i + 1) // of which one is a server
 	}
-	config := quick()
+	config := channel.Config{}
 	config.Resolver = badSource(func(context.Context) ([]discover.Endpoint, error) { return slices.Clone(many), nil })
 	heard := hear(&config)
 	c := open(t, config)

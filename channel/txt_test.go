@@ -182,7 +182,6 @@ func TestDisabledServiceConfigIsNotLookedUp(t *testing.T) {
 	}
 }
 
-//nolint:paralleltest // it changes the environment of the process
 func TestEnvironmentDisablesServiceConfigOfDNS(t *testing.T) {
 	t.Setenv("GRPC_ENABLE_TXT_SERVICE_CONFIG", "false")
 	f := newFleet(t, 1)
@@ -235,7 +234,7 @@ func TestIdleChannelKeepsItsSetAndServiceConfig(t *testing.T) {
 			t.Fatalf("got %v, want answers until the removal is told", err)
 		}
 	}
-	if c := heard.changes[1]; len(c.Removed) != 1 || len(c.Kept) != 1 || len(c.Added) != 0 {
+	if c := heard.change(1); len(c.Removed) != 1 || len(c.Kept) != 1 || len(c.Added) != 0 {
 		t.Errorf("got change %+v, want one endpoint removed and one kept", c)
 	}
 	reaches(t, conn, f.at(2))
