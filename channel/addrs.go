@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,6 +102,8 @@ func (f *addrFiller) lookUp(ctx context.Context, e discover.Endpoint) ([]netip.A
 	ctx, cancel := context.WithTimeout(ctx, addrTimeout)
 	defer cancel()
 	addrs, err := f.system.LookupNetIP(ctx, "ip", e.LookupName())
+	// These are no server's: dialling 0.0.0.0, which some filtering name servers answer, would reach this machine.
+	addrs = slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return addr.IsUnspecified() || addr.IsMulticast() })
 	if err == nil && len(addrs) == 0 {
 		err = discover.ErrNoRecords
 	}

@@ -22,29 +22,35 @@ func TestServiceConfigIsMerged(t *testing.T) {
 	}{
 		{"nothing said", Config{}, `{"loadBalancingConfig":[{"evenkeel_round_robin":{}}]}`, RoundRobin},
 		{
-			"policy, drain and health", Config{Policy: LeastRequest, DrainTimeout: 1500 * time.Millisecond, HealthService: `a"b`},
+			"policy, drain and health",
+			Config{Policy: LeastRequest, DrainTimeout: 1500 * time.Millisecond, HealthService: `a"b`},
 			`{"loadBalancingConfig":[{"evenkeel_least_request":{"drainTimeout":"1.500000000s"}}],"healthCheckConfig":{"serviceName":"a\"b"}}`,
 			LeastRequest,
 		},
 		{
-			"methods are kept", Config{ServiceConfig: `{"methodConfig":[{"name":[{"service":"a"}],"waitForReady":true}],"retryThrottling":{"maxTokens":1,"tokenRatio":1}}`},
+			"methods are kept",
+			Config{ServiceConfig: `{"methodConfig":[{"name":[{"service":"a"}],"waitForReady":true}],"retryThrottling":{"maxTokens":1,"tokenRatio":1}}`},
 			`{"loadBalancingConfig":[{"evenkeel_round_robin":{}}],"methodConfig":[{"name":[{"service":"a"}],"waitForReady":true}],"retryThrottling":{"maxTokens":1,"tokenRatio":1}}`,
 			RoundRobin,
 		},
 		{
-			"the user's policy stays", Config{ServiceConfig: `{"loadBalancingConfig":[{"fastest":{}},{"round_robin":{}}]}`, HealthService: "a"},
+			"the user's policy stays",
+			Config{ServiceConfig: `{"loadBalancingConfig":[{"fastest":{}},{"round_robin":{}}]}`, HealthService: "a"},
 			`{"loadBalancingConfig":[{"fastest":{}},{"round_robin":{}}],"healthCheckConfig":{"serviceName":"a"}}`, "round_robin",
 		},
 		{
-			"the user's old form stays", Config{ServiceConfig: `{"loadBalancingPolicy":"round_robin"}`},
+			"the user's old form stays",
+			Config{ServiceConfig: `{"loadBalancingPolicy":"round_robin"}`},
 			`{"loadBalancingPolicy":"round_robin"}`, "round_robin",
 		},
 		{
-			"an unknown name in the old form is pick_first", Config{ServiceConfig: `{"loadBalancingPolicy":"fastest"}`},
+			"an unknown name in the old form is pick_first",
+			Config{ServiceConfig: `{"loadBalancingPolicy":"fastest"}`},
 			`{"loadBalancingPolicy":"fastest"}`, "pick_first",
 		},
 		{
-			"the user's health stays", Config{ServiceConfig: `{"healthCheckConfig":{"serviceName":"b"}}`},
+			"the user's health stays",
+			Config{ServiceConfig: `{"healthCheckConfig":{"serviceName":"b"}}`},
 			`{"loadBalancingConfig":[{"evenkeel_round_robin":{}}],"healthCheckConfig":{"serviceName":"b"}}`, RoundRobin,
 		},
 	}
