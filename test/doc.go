@@ -7,7 +7,8 @@
 //	go test ./test/...                      # all of them
 //	go test -v -run 'TestFleet' ./test      # one, with the figures that it measured
 //	go test -tags endtoend ./test           # with those that take long: frozen and terminated servers, chaos, floods, and
-//	                                        # clients in the shapes of the stock ones; see -chaos and -keepalive-flood
+//	                                        # clients in the shapes of the stock ones; see -keepalive-flood
+//	go test -v -tags endtoend -timeout 80m -run TestHoldChaos ./test -chaos 1h # and -chaosseed, to repeat one
 //
 // # Configuration
 //
@@ -21,8 +22,9 @@
 //
 // # Concurrency
 //
-// Tests run in parallel, save that those which measure times run beside those only that do nothing but wait. Every
-// process is ended by the test that started it, and every wait is for an event and bounded.
+// Tests run in parallel, save that those which measure times run beside those only that do nothing but wait, and the chaos,
+// which counts what is left in its process, by itself. Every process is ended by the test that started it, and every wait
+// is for an event and bounded.
 //
 // # Specification
 //

@@ -25,9 +25,10 @@ const (
 
 // process is a program that runs, or has run, for a test.
 type process struct {
-	t    *testing.T
-	name string
-	cmd  *exec.Cmd
+	t      *testing.T
+	name   string
+	cmd    *exec.Cmd
+	cancel context.CancelFunc // kills it
 
 	out, errs *transcript
 	ended     chan struct{} // closed when the process has ended and its output is complete
@@ -37,9 +38,20 @@ type process struct {
 // start starts a program, which is killed when the test ends.
 func start(t *testing.T, path string, args ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), processLimit)
+	p := launch(t, processLimit, path, args...)
+	t.Cleanup(func() {
+		p.end()
+		p.report()
+	})
+	return p
+}
+
+// launch starts a program that the caller ends, with end; it is killed after the limit in any case.
+func launch(t *testing.T, limit time.Duration, path string, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	p := &process{
-		t: t, name: filepath.Base(path) + " " + strings.Join(args[:min(1, len(args))], ""),
+		t: t, name: filepath.Base(path) + " " + strings.Join(args[:min(1, len(args))], ""), cancel: cancel,
 		out: newTranscript(), errs: newTranscript(), ended: make(chan struct{}),
 	}
 	p.cmd = exec.CommandContext(ctx, path, args...)
@@ -54,12 +66,20 @@ func start(t *testing.T, path string, args ...string) *process {
 		defer close(p.ended)
 		p.err = p.cmd.Wait()
 	}()
-	t.Cleanup(func() {
-		cancel()
-		<-p.ended
-		p.report()
-	})
 	return p
+}
+
+// end kills the process unless it has ended, waits for that, and looks for what must never be written.
+func (p *process) end() {
+	p.t.Helper()
+	p.cancel()
+	<-p.ended
+	stderr := p.errs.String()
+	for _, never := range []string{"DATA RACE", "panic:", "fatal error:"} {
+		if strings.Contains(stderr, never) {
+			p.t.Errorf("%s wrote %q:\n%s", p.name, never, tail(stderr))
+		}
+	}
 }
 
 // environment is that of the tests without what would change where programs connect to.
@@ -71,16 +91,10 @@ func environment() []string {
 	})
 }
 
-// report says what the process wrote when its test has failed, and what must never be written.
+// report says what the process wrote when its test has failed.
 func (p *process) report() {
-	stderr := p.errs.String()
-	for _, never := range []string{"DATA RACE", "panic:", "fatal error:"} {
-		if strings.Contains(stderr, never) {
-			p.t.Errorf("%s wrote %q", p.name, never)
-		}
-	}
 	if p.t.Failed() {
-		p.t.Logf("%s wrote to standard error:\n%s", p.name, tail(stderr))
+		p.t.Logf("%s wrote to standard error:\n%s", p.name, tail(p.errs.String()))
 		p.t.Logf("%s wrote to standard output:\n%s", p.name, tail(p.out.String()))
 	}
 }
