@@ -22,7 +22,7 @@ type faultListener struct {
 	faults *faults
 	tls    *tls.Config // nil in plaintext
 	front  *front
-	silent sync.WaitGroup // connections on which nothing is said
+	silent sync.WaitGroup // connections on which nothing is said; added to under mu, while not dead
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -46,10 +46,10 @@ func (l *faultListener) Accept() (net.Conn, error) {
 			c.reset()
 			l.forget(c)
 		case fault.Silent, fault.SilentAfterTLS && l.tls == nil:
-			l.silent.Go(func() { swallow(c, c) })
+			go l.swallow(c, c)
 		case fault.SilentAfterTLS:
 			c.settled = true
-			l.silent.Go(func() { swallow(c, tls.Server(c, l.tls)) })
+			go l.swallow(c, tls.Server(c, l.tls))
 		case l.tls == nil && fault.spoilsHTTP():
 			l.front.takeHTTP(c)
 		default:
@@ -59,8 +59,9 @@ func (l *faultListener) Accept() (net.Conn, error) {
 }
 
 // swallow reads what the peer sends and says nothing, until either side closes the connection. The first read of a TLS
-// connection runs its handshake.
-func swallow(c *faultConn, from io.Reader) {
+// connection runs its handshake. admit has counted it.
+func (l *faultListener) swallow(c *faultConn, from io.Reader) {
+	defer l.silent.Done()
 	_, _ = io.Copy(io.Discard, from) // ends with the connection, whatever the reason
 	_ = c.Close()                    // it is over
 }
@@ -84,6 +85,9 @@ func (l *faultListener) admit(accepted *net.TCPConn) (*faultConn, Fault, bool) {
 	l.open[c.peer] = c
 	l.accepted++
 	fault, _ := l.faults.load()
+	if !fault.Reset && (fault.Silent || fault.SilentAfterTLS) {
+		l.silent.Add(1) // here, under mu, so that reset waits for it
+	}
 	return c, fault, true
 }
 

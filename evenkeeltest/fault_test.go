@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -469,5 +470,33 @@ func TestConnectionsAreCountedOverAllLives(t *testing.T) {
 	connect(t, c, s, "two")
 	if got := s.AcceptedConnections(); got < 2 {
 		t.Errorf("got %d accepted, want those of both lives", got)
+	}
+}
+
+// Connections are admitted while the server dies: all of them end with it. The race detector looks at who waits for whom.
+func TestKillEndsConnectionsThatBecomeSilentMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []evenkeeltest.Fault{{Silent: true}, {SilentAfterTLS: true}} {
+		c := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 1})
+		s := c.Servers[0]
+		s.SetFault(fault)
+		ctx, cancel := context.WithCancel(t.Context())
+		var dialling sync.WaitGroup
+		for range 4 {
+			dialling.Go(func() {
+				for ctx.Err() == nil {
+					if conn, err := net.Dial("tcp", s.Addr()); err == nil {
+						_ = conn.Close() // reset by the server, or silent
+					}
+				}
+			})
+		}
+		for range 100 {
+			if err := s.Restart(); err != nil {
+				t.Errorf("restart: %v", err)
+			}
+		}
+		cancel()
+		dialling.Wait()
 	}
 }

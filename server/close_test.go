@@ -4,12 +4,15 @@
 package server_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/evenkeel-go/evenkeel/internal/devcert"
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -54,5 +57,34 @@ func TestCloseEndsAHandshakeThatWaitsForACertificate(t *testing.T) {
 	}
 	if err := <-dialled; err == nil || err.Error() == "there was a certificate after all" {
 		t.Errorf("the client got %v, want a failed handshake", err)
+	}
+}
+
+// Connections come in while the server closes: their handshakes are waited for or never begin. The race detector looks.
+func TestCloseWhileConnectionsComeIn(t *testing.T) {
+	t.Parallel()
+	certificate, err := devcert.New()
+	if err != nil {
+		t.Fatalf("make a certificate: %v", err)
+	}
+	for range 50 {
+		f := serveTCP(t, server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var dialling sync.WaitGroup
+		for range 2 {
+			dialling.Go(func() {
+				for ctx.Err() == nil {
+					conn, err := net.Dial("tcp", f.addr)
+					if err != nil {
+						return // it is closed
+					}
+					_ = conn.Close() // by either side
+				}
+			})
+		}
+		eventually(t, "a connection", func() bool { return f.Addr() != nil })
+		f.Close()
+		cancel()
+		dialling.Wait()
 	}
 }

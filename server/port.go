@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 )
 
@@ -25,7 +24,7 @@ type port struct {
 	logger    *slog.Logger
 
 	open conns
-	wg   sync.WaitGroup  // handshakes
+	wg   inFlight        // handshakes
 	life context.Context //nolint:containedctx // that of the handshakes, which begin at any time
 	end  context.CancelFunc
 }
@@ -71,7 +70,15 @@ func (p *port) take(accepted net.Conn) {
 		_ = c.Close()
 		return
 	}
-	p.wg.Go(func() { p.handshake(c) })
+	if !p.wg.enter() {
+		p.admission.leave(c.from)
+		_ = c.Close() // the server is closed
+		return
+	}
+	go func() {
+		defer p.wg.leave()
+		p.handshake(c)
+	}()
 }
 
 // handshake runs the TLS handshake and hands the connection on.
@@ -109,7 +116,7 @@ func (p *port) close() {
 	p.open.closeAll()
 }
 
-func (p *port) wait() { p.wg.Wait() }
+func (p *port) wait() { p.wg.wait() }
 
 // sleep waits, and reports false when the port is closed meanwhile.
 func (p *port) sleep(d time.Duration) bool {

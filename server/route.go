@@ -49,8 +49,9 @@ func isGRPC(req *http.Request) bool {
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// inFlight counts running handlers, so that closing can wait for them; http.Server.Close does not. The zero value is
-// ready.
+// inFlight counts what is running, handlers or handshakes, so that closing can wait for it; http.Server.Close does not.
+// Counting and the beginning of the wait exclude each other, or what is just being counted could be missed. The zero value
+// is ready.
 type inFlight struct {
 	mu     sync.Mutex
 	closed bool
@@ -65,7 +66,7 @@ func (f *inFlight) track(handler http.Handler) http.Handler {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		defer f.wg.Done()
+		defer f.leave()
 		handler.ServeHTTP(w, req)
 	})
 }
@@ -80,7 +81,9 @@ func (f *inFlight) enter() bool {
 	return true
 }
 
-// wait lets no handler start any more and waits for those that run.
+func (f *inFlight) leave() { f.wg.Done() }
+
+// wait lets nothing start any more and waits for what runs.
 func (f *inFlight) wait() {
 	f.mu.Lock()
 	f.closed = true
