@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 
 	"google.golang.org/grpc/stats"
 )
@@ -15,8 +16,9 @@ import (
 // are then balanced by connections. Registry.ConnCounter makes one. It is safe for concurrent use.
 //
 // As a grpc.StatsHandler it counts the connections of grpc-go's own transport, and nothing that comes through
-// grpc.Server.ServeHTTP. For that, ConnState is there as the ConnState of the http.Server. It counts every connection of
-// that server, those of the probes included, which are as many for each server of a cluster.
+// grpc.Server.ServeHTTP. For that there are two others, which count every connection of a server, those of the probes
+// included, which are as many for each server of a cluster: ConnState, as the ConnState of an http.Server, and Listener,
+// for whatever accepts connections. Use one of the three.
 type ConnCounter struct {
 	registry *Registry
 }
@@ -48,7 +50,10 @@ func (*ConnCounter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Con
 // HandleRPC implements stats.Handler; it does nothing.
 func (*ConnCounter) HandleRPC(context.Context, stats.RPCStats) {}
 
-// ConnState is to be an http.Server's ConnState.
+// ConnState is to be an http.Server's ConnState. A connection that a handler hijacks is counted no more, since net/http
+// does not tell when it ends: WebSockets are such, and all connections under golang.org/x/net/http2/h2c, which are
+// therefore to be counted by Listener. HTTP/2 of net/http itself, with TLS or with Protocols.SetUnencryptedHTTP2, hijacks
+// nothing.
 func (c *ConnCounter) ConnState(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -57,6 +62,40 @@ func (c *ConnCounter) ConnState(conn net.Conn, state http.ConnState) {
 		c.registry.ended()
 	case http.StateActive, http.StateIdle:
 	}
+}
+
+// Listener returns a listener whose connections are counted from Accept until they are closed, whoever has them then. It
+// goes below TLS: tls.NewListener(counter.Listener(l), config), or ServeTLS.
+func (c *ConnCounter) Listener(l net.Listener) net.Listener {
+	return &countingListener{Listener: l, registry: c.registry}
+}
+
+// countingListener counts the connections that it accepts.
+type countingListener struct {
+	net.Listener
+	registry *Registry
+}
+
+// Accept implements net.Listener.
+func (l *countingListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.registry.opened(sourceOfAddr(accepted.RemoteAddr()))
+	return &countedConn{Conn: accepted, ended: sync.OnceFunc(l.registry.ended)}, nil
+}
+
+// countedConn tells the registry that it was closed.
+type countedConn struct {
+	net.Conn
+	ended func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	c.ended()
+	return c.Conn.Close()
 }
 
 // opened counts a connection without a session.

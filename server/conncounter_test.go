@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/h2c"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
@@ -71,6 +73,20 @@ func TestConnectionsOfAServerWithoutSessionsAreCounted(t *testing.T) {
 				}
 			})
 		}},
+		{"a listener, where x/net's h2c hijacks", func(t *testing.T, registry *server.Registry, listener net.Listener) {
+			s := grpc.NewServer()
+			grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+			web := &http.Server{Handler: h2c.NewHandler(s, new(http2.Server))}
+			done := make(chan error, 1)
+			go func() { done <- web.Serve(registry.ConnCounter().Listener(listener)) }()
+			t.Cleanup(func() {
+				_ = web.Close() // of a listener that is open
+				s.Stop()
+				if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("serve: %v", err)
+				}
+			})
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,4 +125,33 @@ func TestConnectionsOfAServerWithoutSessionsAreCounted(t *testing.T) {
 			awaitCount(t, registry, "0")
 		})
 	}
+}
+
+// net/http says no more of a connection that was hijacked, and nothing must be left of it.
+func TestHijackedConnectionIsCountedNoMore(t *testing.T) {
+	t.Parallel()
+	registry := server.NewRegistry(server.RegistryConfig{})
+	during := make(chan string, 1)
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		during <- countBy(t, registry, http.MethodGet, "/connections/count")
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Errorf("hijack: %v", err)
+			return
+		}
+		awaitCount(t, registry, "0")
+		_ = conn.Close() // it is open
+	}))
+	web.Config.ConnState = registry.ConnCounter().ConnState
+	web.Start()
+	defer web.Close()
+	response, err := web.Client().Get(web.URL)
+	if err == nil {
+		_ = response.Body.Close()
+		t.Error("got an answer, want the connection closed")
+	}
+	if got := <-during; got != "1" {
+		t.Errorf("count while the handler ran: got %s, want 1", got)
+	}
+	awaitCount(t, registry, "0")
 }

@@ -5,6 +5,7 @@ package server
 
 import (
 	"container/list"
+	"math"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -34,11 +35,12 @@ type bucket struct {
 }
 
 func newLimiter(perSecond float64, burst int) *limiter {
-	return &limiter{
-		rate: rate.Limit(perSecond), burst: burst,
-		full:     time.Duration(float64(burst) / perSecond * float64(time.Second)),
-		bySource: make(map[source]*list.Element),
+	full := time.Duration(math.MaxInt64)
+	// Where it takes longer than a Duration can hold, a bucket is never full again.
+	if seconds := float64(burst) / perSecond; seconds < full.Seconds() {
+		full = time.Duration(seconds * float64(time.Second))
 	}
+	return &limiter{rate: rate.Limit(perSecond), burst: burst, full: full, bySource: make(map[source]*list.Element)}
 }
 
 // allow takes a token of the source and reports whether there was one. Its cost is constant, amortised over calls.

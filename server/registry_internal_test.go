@@ -116,6 +116,23 @@ func TestLimiterForgetsBucketsThatAreFull(t *testing.T) {
 	}
 }
 
+// A rate can be so low that the time in which a bucket fills up is beyond what can be told.
+func TestLimiterHoldsAtAnyRate(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{1e-300, 1e-9, 1e-3, 1} {
+		l := newLimiter(rate, 100)
+		start, granted := time.Unix(0, 0), 0
+		for i := range 300 {
+			if l.allow(source{}, start.Add(time.Duration(i)*time.Millisecond)) {
+				granted++
+			}
+		}
+		if granted != 100 {
+			t.Errorf("at %g a second: got %d of 300 in 300 ms, want the 100 of the burst", rate, granted)
+		}
+	}
+}
+
 func TestSourceOfText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
