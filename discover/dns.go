@@ -50,14 +50,14 @@ type DNSConfig struct {
 // Lookups of one question that are under way at the same time are one, in the whole process. Resolve ends as soon as its
 // context does. A DNS is safe for concurrent use and needs no closing.
 type DNS struct {
-	name     string // as asked: canonical, with a final dot when it is absolute
-	port     uint16
-	question string        // what distinguishes it in flights
-	literal  netip.Addr    // the zero value when name is a name
-	asker    *asker        // nil to ask the name servers of the system
-	dial     dialFunc      // reaches those
-	timeout  time.Duration //
-	flights  *flights      //
+	name     string     // as asked: canonical, with a final dot when it is absolute
+	port     uint16     // of all endpoints
+	question string     // what distinguishes it in flights
+	literal  netip.Addr // the zero value when name is a name
+	asker    *asker     // nil to ask the name servers of the system
+	dial     dialFunc   // reaches those
+	timeout  time.Duration
+	flights  *flights
 
 	mu     sync.Mutex
 	latest [2][]netip.Addr // guarded by mu; what was found last, by family; replaced, never written to

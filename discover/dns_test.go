@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -374,5 +375,48 @@ func TestDNSHidesMalformedRecords(t *testing.T) {
 	partial, ok := errors.AsType[*discover.PartialError](err)
 	if !ok || partial.Dropped != 1 || len(got) != 1 {
 		t.Errorf("got %v, %v, want one endpoint and one record left out", got, err)
+	}
+}
+
+// The hosts file goes before name servers, as everywhere.
+func TestDNSReadsTheHostsFile(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the hosts file has no localhost")
+	}
+	resolver := newDNS(t, discover.DNSConfig{Name: "localhost"})
+	t.Cleanup(discover.RedirectSystemForTest(resolver, closedPort()))
+	got, err := resolver.Resolve(lateContext(t))
+	if err != nil || len(got) == 0 {
+		t.Fatalf("got %v, %v, want the loopback addresses", got, err)
+	}
+	for _, e := range got {
+		if e.VerifyName() != "localhost" || !e.Addrs[0].Addr().IsLoopback() {
+			t.Errorf("got %v with %v", e, e.Addrs)
+		}
+	}
+}
+
+func TestDNSOfTheSystemIsSilentOrGone(t *testing.T) {
+	t.Parallel()
+	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	setFault(t, dns, "", "", evenkeeltest.DNSFault{Silent: true})
+	for _, test := range []struct {
+		name, server string
+		want         error
+	}{
+		{"silent", dns.Addr(), discover.ErrTimeout},
+		{"gone", closedPort(), discover.ErrServerFailed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			resolver := newDNS(t, discover.DNSConfig{Name: name + ".", Timeout: 200 * time.Millisecond})
+			t.Cleanup(discover.RedirectSystemForTest(resolver, test.server))
+			_, err := resolver.Resolve(lateContext(t))
+			failed, ok := errors.AsType[*discover.LookupError](err)
+			if !ok || !errors.Is(err, test.want) || failed.Server != test.server || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want %v at %s", err, test.want, test.server)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
@@ -74,4 +75,73 @@ func ExampleLastGood() {
 	_, stale := errors.AsType[*discover.StaleError](err)
 	fmt.Println(endpoints, stale, errors.Is(err, discover.ErrNoSuchName))
 	// Output: [node1.cluster.test:35000] true true
+}
+
+func ExampleNewDNS() {
+	dns, err := evenkeeltest.NewDNS(evenkeeltest.DNSConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = dns.Close() }()
+	dns.SetAddrs("api.test", netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
+
+	resolver, err := discover.NewDNS(discover.DNSConfig{Name: "api.test", Port: 8080, NameServer: dns.Addr()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	endpoints, err := resolver.Resolve(context.Background())
+	if len(endpoints) == 0 {
+		fmt.Println(err)
+		return
+	}
+	for _, endpoint := range endpoints {
+		fmt.Println(endpoint, "verified as", endpoint.VerifyName())
+	}
+	// Output:
+	// 192.0.2.1:8080 verified as api.test
+	// 192.0.2.2:8080 verified as api.test
+}
+
+func ExamplePoller() {
+	dns, err := evenkeeltest.NewDNS(evenkeeltest.DNSConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = dns.Close() }()
+	dns.SetAddrs("api.test", netip.MustParseAddr("192.0.2.1"))
+	resolver, err := discover.NewDNS(discover.DNSConfig{Name: "api.test", Port: 8080, NameServer: dns.Addr()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	changes := make(chan discover.PollResult, 8)
+	poller, err := discover.NewPoller(discover.PollerConfig{
+		Resolver:    resolver,
+		MinInterval: time.Millisecond,
+		OnResult: func(result discover.PollResult) {
+			if result.Changed {
+				changes <- result
+			}
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer poller.Close()
+	show := func(r discover.PollResult) {
+		fmt.Println(r.Endpoints, "added", r.Added, "removed", r.Removed, "kept", r.Kept)
+	}
+	show(<-changes)
+
+	dns.SetAddrs("api.test", netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
+	poller.ResolveNow() // or wait for the interval
+	show(<-changes)
+	// Output:
+	// [192.0.2.1:8080] added 1 removed 0 kept 0
+	// [192.0.2.1:8080 192.0.2.2:8080] added 1 removed 0 kept 1
 }

@@ -33,10 +33,11 @@ const (
 // whenever one leaves idle mode, must return at once, and its error is that of the channel. The scheme is used in lower
 // case, as grpc-go wants it.
 //
-// A [Watcher] is watched, and a [Hinter] is given the hints of grpc-go. Every other source is asked when the channel is
-// made and at each hint: one lookup at a time, of 5 s at most, hints that come meanwhile as one, and not sooner than 1 s
-// after the begin of the last one. Failed lookups, and sets that the policy refuses, are repeated after 1 s, doubling to
-// 30 s. Nothing is looked up at intervals.
+// A [Watcher] is watched. Every other source is asked when the channel is made and at each hint: one lookup at a time, of
+// 5 s at most, hints that come meanwhile as one, and not sooner than 1 s after the begin of the last one. A [Hinter] is
+// given the hints of grpc-go besides, and first. Failed lookups, sets that the policy refuses, and a Watch that has ended
+// are repeated after 1 s, doubling to 30 s, or at a hint. Nothing is looked up at intervals. A panic in a source is a
+// failure of it.
 //
 // An error never replaces a set: it is reported to grpc-go only while there has been no set. Endpoints that come with an
 // error are used. Only the endpoints of the lowest priority number are passed on, since the policies of grpc-go know no
@@ -61,8 +62,12 @@ func (b *builder) Scheme() string { return b.scheme }
 
 // Build implements resolver.Builder.
 func (b *builder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
-	source, err := b.open(target)
+	var source Resolver
+	var err error
+	panicked := guard("source", "open", func() { source, err = b.open(target) })
 	switch {
+	case panicked != nil:
+		return nil, panicked
 	case err != nil:
 		return nil, fmt.Errorf("open the source of endpoints: %w", err)
 	case source == nil:
@@ -87,11 +92,12 @@ type built struct {
 	retry  time.Duration // the wait after the next failure
 }
 
-// ResolveNow implements resolver.Resolver.
+// ResolveNow implements resolver.Resolver. The hint is for run, too: what a source looks up at a hint is only heard of by
+// watching or asking it, and one that is watched may have ended.
 func (r *built) ResolveNow(resolver.ResolveNowOptions) {
 	if hinter, ok := r.source.(Hinter); ok {
-		hinter.ResolveNow()
-		return
+		// The lookup that follows tells of a source that is broken.
+		_ = guard("source", "ResolveNow", hinter.ResolveNow)
 	}
 	select {
 	case r.hints <- struct{}{}:
@@ -131,7 +137,7 @@ func (r *built) run(ctx context.Context) {
 		pause(ctx, lookupFloor-time.Since(began), nil)
 	}
 	if closer, ok := r.source.(io.Closer); ok {
-		_ = closer.Close() // grpc-go has no place for the error
+		_ = guard("source", "Close", func() { _ = closer.Close() }) // grpc-go has no place for the errors
 	}
 }
 
@@ -149,13 +155,35 @@ func pause(ctx context.Context, d time.Duration, hints <-chan struct{}) {
 // next asks the source once, or watches it until that ends. It says whether the channel has the answer.
 func (r *built) next(ctx context.Context) bool {
 	if watcher, ok := r.source.(Watcher); ok {
-		err := watcher.Watch(ctx, func(endpoints []Endpoint, err error) { r.pass(ctx, endpoints, err) })
-		return r.pass(ctx, nil, err)
+		return r.pass(ctx, nil, r.watch(ctx, watcher))
 	}
 	limited, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
-	endpoints, err := r.source.Resolve(limited)
+	var endpoints []Endpoint
+	var err error
+	if panicked := guard("source", "Resolve", func() { endpoints, err = r.source.Resolve(limited) }); panicked != nil {
+		endpoints, err = nil, panicked
+	}
 	return r.pass(ctx, endpoints, err)
+}
+
+// watch watches the source until that ends. What panics while the channel is told something is grpc-go, or a policy under
+// it, and not the source: that is left alone, since there is no going on with a channel that was left in the middle.
+func (r *built) watch(ctx context.Context, watcher Watcher) (err error) {
+	telling := false
+	defer func() {
+		if telling {
+			return
+		}
+		if value := recover(); value != nil {
+			err = panicError("source", "Watch", value)
+		}
+	}()
+	return watcher.Watch(ctx, func(endpoints []Endpoint, err error) {
+		telling = true
+		r.pass(ctx, endpoints, err)
+		telling = false
+	})
 }
 
 // pass hands an answer to the channel. It says whether it was a set, and one that the policy did not refuse.

@@ -55,11 +55,11 @@ func (g *GRPCSource) run() {
 	for {
 		select {
 		case <-g.hints:
-			if err := guard("ResolveNow", func() { built.ResolveNow(resolver.ResolveNowOptions{}) }); err != nil {
+			if err := guard("resolver", "ResolveNow", func() { built.ResolveNow(resolver.ResolveNowOptions{}) }); err != nil {
 				g.fail(ErrServerFailed, err)
 			}
 		case <-g.quit:
-			err := guard("Close", built.Close)
+			err := guard("resolver", "Close", built.Close)
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if err != nil {
@@ -92,33 +92,43 @@ func (g *GRPCSource) build() resolver.Resolver {
 }
 
 func (g *GRPCSource) buildOnce() (built resolver.Resolver, err error) {
-	panicked := guard("Build", func() {
-		built, err = g.builder.Build(g.target, &clientConn{source: g}, g.options)
-	})
+	conn := &clientConn{source: g}
+	panicked := guard("resolver", "Build", func() { built, err = g.builder.Build(g.target, conn, g.options) })
 	switch {
 	case panicked != nil:
-		return nil, panicked
+		err = panicked
 	case err == nil && built == nil:
-		return nil, errNoResolver
+		err = errNoResolver
 	}
-	return built, err
+	if err != nil {
+		conn.retire()
+		return nil, err
+	}
+	return built, nil
 }
 
-// guard calls a method of a resolver and turns its panic into an error.
-func guard(method string, call func()) (err error) {
+// guard calls a method of somebody else's and turns its panic into an error.
+func guard(owner, method string, call func()) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = fmt.Errorf("panic in the resolver's %s: %v", method, value)
+			err = panicError(owner, method, value)
 		}
 	}()
 	call()
 	return nil
 }
 
+func panicError(owner, method string, value any) error {
+	return fmt.Errorf("panic in the %s's %s: %v", owner, method, value)
+}
+
 // succeed makes a set the one that is known.
-func (g *GRPCSource) succeed(endpoints []Endpoint, partial error) {
+func (g *GRPCSource) succeed(from *clientConn, endpoints []Endpoint, partial error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if from.retired {
+		return
+	}
 	known := &g.now.known
 	if known.failure != nil || !slices.EqualFunc(known.endpoints, endpoints, sameEndpoint) || !sameText(known.partial, partial) {
 		g.now.version++
@@ -129,9 +139,13 @@ func (g *GRPCSource) succeed(endpoints []Endpoint, partial error) {
 
 // fail notes that a set was not replaced, and why.
 func (g *GRPCSource) fail(kind, cause error) {
-	failure := &SourceError{Source: g.name, Kind: kind, Err: cause}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.failLocked(kind, cause)
+}
+
+func (g *GRPCSource) failLocked(kind, cause error) {
+	failure := &SourceError{Source: g.name, Kind: kind, Err: cause}
 	if !sameText(g.now.known.failure, failure) {
 		g.now.version++
 	}
@@ -177,7 +191,24 @@ type clientConn struct {
 	// The interface may grow; what it has today is implemented below.
 	resolver.ClientConn
 
-	source *GRPCSource
+	source  *GRPCSource
+	retired bool // guarded by source.mu: its resolver was never built
+}
+
+// retire lets nothing in any more: what a resolver still says whose Build has failed would replace what its successor says.
+func (c *clientConn) retire() {
+	c.source.mu.Lock()
+	defer c.source.mu.Unlock()
+	c.retired = true
+}
+
+// fail notes what the resolver says of a failure.
+func (c *clientConn) fail(kind, cause error) {
+	c.source.mu.Lock()
+	defer c.source.mu.Unlock()
+	if !c.retired {
+		c.source.failLocked(kind, cause)
+	}
 }
 
 // UpdateState takes a set. It returns an error when the set is of no use, so that resolvers that look things up look
@@ -188,7 +219,7 @@ func (c *clientConn) UpdateState(state resolver.State) error {
 	}
 	endpoints, partial := fromState(c.source.name, state)
 	if len(endpoints) > 0 {
-		c.source.succeed(endpoints, partial)
+		c.source.succeed(c, endpoints, partial)
 		return nil
 	}
 	cause := partial
@@ -199,7 +230,7 @@ func (c *clientConn) UpdateState(state resolver.State) error {
 	default:
 		cause = errEmpty
 	}
-	c.source.fail(ErrNoRecords, cause)
+	c.fail(ErrNoRecords, cause)
 	return cause
 }
 
@@ -208,7 +239,7 @@ func (c *clientConn) ReportError(err error) {
 	if err == nil {
 		err = errSilentReport
 	}
-	c.source.fail(ErrServerFailed, err)
+	c.fail(ErrServerFailed, err)
 }
 
 // NewAddress is the deprecated form of UpdateState.

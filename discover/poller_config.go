@@ -43,11 +43,11 @@ type PollerConfig struct {
 	OnResult func(PollResult)
 }
 
-// withDefaults returns the configuration with its zero values filled in.
+// withDefaults returns the configuration with its zero values filled in. That makes no fault of none, and hides none: a
+// floor above the default interval, or a maximum below it, stays one.
 func (c PollerConfig) withDefaults() PollerConfig {
 	if c.Interval == 0 {
 		c.Interval = DefaultInterval
-		// A floor above the default interval, or a maximum below it, is a fault that Validate tells.
 	}
 	if c.MaxInterval == 0 {
 		c.MaxInterval = max(DefaultMaxInterval, c.Interval)
