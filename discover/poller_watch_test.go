@@ -247,17 +247,17 @@ func TestPollerIsNotHeldUpByAHintThatBlocks(t *testing.T) {
 	})
 }
 
-// hinted is a source that is asked and takes hints.
-type hinted struct {
+// hintable is a source that is asked and takes hints.
+type hintable struct {
 	scripted
 	hints atomic.Int32
 }
 
-func (h *hinted) ResolveNow() { h.hints.Add(1) }
+func (h *hintable) ResolveNow() { h.hints.Add(1) }
 
 func TestPollerHintsASourceThatItAsks(t *testing.T) {
 	t.Parallel()
-	source := &hinted{scripted: scripted{answer: steady("a")}}
+	source := &hintable{scripted: scripted{answer: steady("a")}}
 	poll(t, discover.PollerConfig{Resolver: source}, nil, func(p *polled) {
 		p.after(7 * time.Second)
 		p.ResolveNow()
