@@ -24,6 +24,7 @@ type tether struct {
 func (t *tether) add(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.pruneLocked()
 	if t.conns == nil {
 		t.conns = make(map[net.Conn]struct{}, 1)
 	}
@@ -40,7 +41,27 @@ func (t *tether) remove(conn net.Conn) {
 func (t *tether) slack() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.pruneLocked()
 	return len(t.conns) == 0
+}
+
+// pruneLocked forgets connections that were closed without saying so.
+func (t *tether) pruneLocked() {
+	for conn := range t.conns {
+		if isClosed(conn) {
+			delete(t.conns, conn)
+		}
+	}
+}
+
+// isClosed says whether a socket was closed. What is no socket is taken to be open: it says so when it is closed.
+func isClosed(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	return err != nil || raw.Control(func(uintptr) {}) != nil
 }
 
 // cut closes every connection. Their streams end with Unavailable.
@@ -97,6 +118,14 @@ func (c tetherCredentials) ClientHandshake(
 	if err != nil {
 		c.tether.remove(raw)
 		return nil, nil, err
+	}
+	// grpc-go reads from a socket without holding a buffer of 32 KiB for it while nothing comes, but only from one that it
+	// knows. So that one stays as it is; that it was closed is seen when somebody looks.
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		if conn == raw {
+			return conn, info, nil
+		}
 	}
 	held := &tetheredConn{Conn: conn, raw: raw, tether: c.tether}
 	if system, ok := conn.(syscall.Conn); ok {
