@@ -12,8 +12,10 @@ const ReasonTrailer = "evenkeel-reason"
 const (
 	// ReasonEvicted: no keep-alive was answered for too long.
 	ReasonEvicted = "evicted"
-	// ReasonReplaced: another client connected with the same connection id.
+	// ReasonReplaced: another client connected with the same connection id while this one was silent.
 	ReasonReplaced = "replaced"
+	// ReasonTaken: the connection id is that of another client, which is alive.
+	ReasonTaken = "taken"
 	// ReasonDraining: the server is about to stop and lets running calls end; the client is to move to another one.
 	ReasonDraining = "draining"
 	// ReasonStalled: the client has read nothing for too long. It is not likely to read this either.

@@ -167,7 +167,7 @@ func TestDrainingServerRefusesWhatIsNewAndServesTheRest(t *testing.T) {
 			t.Errorf("gRPC health: got %v, %v, want %v", got, err, want)
 		}
 		begin := time.Now()
-		checkRefused(t, f.grpcConn(t), contract.ReasonDraining, drainText)
+		checkRefused(t, f.grpcConn(t), "new", contract.ReasonDraining, drainText)
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("a new client was refused after %v, want at once", took)
 		}
@@ -182,9 +182,9 @@ func TestDrainingServerRefusesWhatIsNewAndServesTheRest(t *testing.T) {
 }
 
 // checkRefused fails unless a Connect ends with the status UNAVAILABLE, that text and that reason.
-func checkRefused(t *testing.T, conn *grpc.ClientConn, reason, text string) {
+func checkRefused(t *testing.T, conn *grpc.ClientConn, id, reason, text string) {
 	t.Helper()
-	stream, err := clientspb.NewConnectionServiceClient(conn).Connect(t.Context(), named("new"))
+	stream, err := clientspb.NewConnectionServiceClient(conn).Connect(t.Context(), named(id))
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}

@@ -159,12 +159,15 @@ func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
 	return 0, reserved
 }
 
-// connect registers a client in place of the reservation that announced it, if its source has one. A live client with
-// the same id is replaced and told: two streams cannot share one entry, and the newer one is more likely to be alive.
-// It returns the reason for which no client is taken, or nothing when it was registered.
+// connect registers a client in place of the reservation that announced it, if its source has one. A silent client of the
+// same source that has its id is replaced and told. It returns the reason for which no client is taken, or nothing when it was registered.
 func (r *Registry) connect(c *client, from source) (refused string) {
 	r.mu.Lock()
 	refused = r.phase().reason()
+	if refused == "" && r.isTakenLocked(c.id, from) {
+		refused = contract.ReasonTaken
+		r.tallies.taken.Add(1)
+	}
 	if refused == "" && !r.places.enter(from) {
 		refused = contract.ReasonFull
 	}
@@ -195,6 +198,21 @@ func (r *Registry) connect(c *client, from source) (refused string) {
 		older.end(contract.ReasonReplaced)
 	}
 	return ""
+}
+
+// silentAfter is how many keep-alives a client may leave unanswered before another one may have its id.
+const silentAfter = 2
+
+// isTakenLocked reports whether an id belongs to a client that is to keep it. Ids are no secret, they are in the list of
+// clients: were the newer one always to have it, anybody could end any session. Only who comes from the same place as a
+// client that has fallen silent is taken for that client, come back before its old connection was known to be dead. All
+// clients seen use a new id for each attempt, so none of them ever gets here.
+func (r *Registry) isTakenLocked(id string, from source) bool {
+	b := r.clients.get(id)
+	if b == nil {
+		return false
+	}
+	return b.owner.from != from || b.age(r.now()) < silentAfter*r.config.KeepAliveInterval
 }
 
 // disconnect removes a client whose stream ends. It removes nothing when the client was evicted or replaced before.

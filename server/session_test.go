@@ -179,7 +179,58 @@ func TestClientThatLeavesIsRemovedAtOnce(t *testing.T) {
 	})
 }
 
-func TestNewerStreamReplacesAnOlderOneWithTheSameID(t *testing.T) {
+const takenText = "connection refused: another client has the same connection id"
+
+// Ids are in the list of clients, for all to see.
+func TestLiveClientKeepsItsID(t *testing.T) {
+	t.Parallel()
+	onFakeClock(t, func(t *testing.T, config server.Config) {
+		f := serveMemory(t, config)
+		conn, stranger := f.grpcConn(t), f.grpcConn(t)
+		client := clientspb.NewConnectionServiceClient(conn)
+		s := connect(t, conn, named("same"))
+		for begin := time.Now(); time.Since(begin) < time.Minute; {
+			id, ok := <-s.beats
+			if !ok {
+				t.Fatalf("stream after %v: got %v, want it open", time.Since(begin), s.err)
+			}
+			time.Sleep(900 * time.Millisecond) // it is slow to answer
+			checkRefused(t, stranger, "same", contract.ReasonTaken, takenText)
+			if _, err := client.ConnectionKeepAlive(t.Context(), &clientspb.ConnectionKeepAlive{ConnectionId: id}); err != nil {
+				t.Fatalf("keep-alive: %v", err)
+			}
+		}
+		if got := f.Registry().Count(); got != 1 {
+			t.Errorf("count: got %d, want 1", got)
+		}
+		s.cancel()
+		synctest.Wait()
+		connect(t, stranger, named("same")) // an id that is nobody's any more
+	})
+}
+
+// One in a debugger is silent for as long as its user likes; strangers get nothing of that.
+func TestSilentClientKeepsItsIDTowardsOtherAddresses(t *testing.T) {
+	t.Parallel()
+	onFakeClock(t, func(t *testing.T, config server.Config) {
+		f := serveMemory(t, config)
+		debugged := named("same")
+		debugged.IsRunningWithDebugger = true
+		s := connect(t, f.grpcConn(t), debugged) // from no address at all
+		time.Sleep(time.Minute)
+		f.Registry().ConnectForTest("same", "192.0.2.1:1")
+		if got := f.Registry().Stats(); got.Clients != 1 || got.TakenClients != 1 || got.ReplacedClients != 0 {
+			t.Errorf("stats: got %+v, want the second one refused", got)
+		}
+		s.cancel()
+		synctest.Wait()
+		if got := f.Registry().Count(); got != 0 {
+			t.Errorf("count after it left: got %d, want 0", got)
+		}
+	})
+}
+
+func TestNewerStreamReplacesASilentOneWithTheSameID(t *testing.T) {
 	t.Parallel()
 	onFakeClock(t, func(t *testing.T, config server.Config) {
 		f := serveMemory(t, config)

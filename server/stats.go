@@ -13,7 +13,8 @@ type RegistryStats struct {
 
 	InvalidClients      uint64 // refused for an id that is empty or too long
 	RefusedClients      uint64 // refused since there were too many
-	ReplacedClients     uint64 // ended by a newer one with the same id
+	TakenClients        uint64 // refused since their id was that of another one
+	ReplacedClients     uint64 // ended, being silent, by a newer one with the same id
 	EvictedClients      uint64 // ended since they were silent
 	StalledStreams      uint64 // ended since their clients did not read
 	UnknownKeepAlives   uint64 // for ids of nobody
@@ -31,7 +32,7 @@ type Stats struct {
 
 // tallies are the numbers of a registry that nothing else counts.
 type tallies struct {
-	invalid, replaced, evicted, stalled, unknown, unreserved atomic.Uint64
+	invalid, taken, replaced, evicted, stalled, unknown, unreserved atomic.Uint64
 }
 
 // Stats returns the numbers as they are now. They are not from one point in time.
@@ -45,6 +46,7 @@ func (r *Registry) Stats() RegistryStats {
 		Clients: clients, Reservations: reservations, Observers: int(r.observers.Load()),
 		InvalidClients:      r.tallies.invalid.Load(),
 		RefusedClients:      r.places.refusals(),
+		TakenClients:        r.tallies.taken.Load(),
 		ReplacedClients:     r.tallies.replaced.Load(),
 		EvictedClients:      r.tallies.evicted.Load(),
 		StalledStreams:      r.tallies.stalled.Load(),

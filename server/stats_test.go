@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/server"
 )
@@ -58,10 +59,12 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 		synctest.Wait()
 		_, _ = silent.wait(), older.wait() // evicted
 		first := connect(t, conn, named("again"))
+		checkRefused(t, conn, "again", contract.ReasonTaken, takenText)
+		time.Sleep(2 * time.Second) // it has fallen silent
 		connect(t, conn, named("again"))
 		_ = first.wait() // replaced
 		want := server.RegistryStats{
-			Clients: 2, Reservations: 0, InvalidClients: 2, RefusedClients: 2, ReplacedClients: 1, EvictedClients: 2,
+			Clients: 2, Reservations: 0, InvalidClients: 2, RefusedClients: 2, TakenClients: 1, ReplacedClients: 1, EvictedClients: 2,
 			UnknownKeepAlives: 1, RefusedReservations: 1,
 		}
 		if got := f.Registry().Stats(); got != want {

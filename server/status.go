@@ -35,6 +35,8 @@ func endStatus(reason string, staleAfter time.Duration) error {
 		text = fmt.Sprintf("connection evicted: no keep-alive for %s s", secondsText(staleAfter))
 	case contract.ReasonReplaced:
 		text = "connection replaced: another one has the same connection id"
+	case contract.ReasonTaken:
+		text = "connection refused: another client has the same connection id"
 	case contract.ReasonDraining:
 		text = "connection draining: move to another server"
 	case contract.ReasonFull:
