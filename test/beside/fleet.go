@@ -38,6 +38,7 @@ type fleet struct {
 	net     byte
 	port    uint16
 	servers map[int]*grpc.Server
+	running sync.WaitGroup // of the servers
 }
 
 // newFleet starts servers 1 to n; the net keeps fleets apart.
@@ -59,7 +60,8 @@ func (f *fleet) addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, f.n
 
 // start starts a server, which answers every call with its number.
 func (f *fleet) start(i int) error {
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(f.addr(i), f.port).String())
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", netip.AddrPortFrom(f.addr(i), f.port).String())
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (f *fleet) start(i int) error {
 		return stream.SendMsg(wrapperspb.Int32(int32(i))) //nolint:gosec // small
 	}))
 	f.servers[i] = s
-	go func() { _ = s.Serve(listener) }() // ends with Stop
+	f.running.Go(func() { _ = s.Serve(listener) }) // ends with Stop
 	return nil
 }
 
@@ -88,6 +90,7 @@ func (f *fleet) close() error {
 	for _, s := range f.servers {
 		s.Stop()
 	}
+	f.running.Wait()
 	return f.dns.Close()
 }
 

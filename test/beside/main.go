@@ -12,7 +12,9 @@ import (
 	"text/tabwriter"
 )
 
-func main() { os.Exit(run(os.Stdout, os.Stderr)) }
+func main() {
+	os.Exit(run(os.Stdout, os.Stderr)) //nolint:forbidigo // this is where the process ends
+}
 
 // outcome is what came of a scenario for one of the two.
 type outcome struct {
