@@ -46,6 +46,7 @@ type child struct {
 	pause   *time.Timer // to the next attempt after a flap
 	retried bool        // conn replaces one that failed: it counts as failed until it has a result of its own
 	drain   *time.Timer // to the end of the drain
+	drains  int         // so far
 	probed  bool        // it was asked whether it has a health service
 }
 
@@ -128,10 +129,7 @@ func (cc *childConn) reconnect() {
 func (cc *childConn) update() (balancer.ClientConnState, bool) {
 	cc.policy.mu.Lock()
 	defer cc.policy.mu.Unlock()
-	state := pickfirst.EnableHealthListener(resolver.State{
-		Endpoints:  []resolver.Endpoint{cc.child.endpoint},
-		Attributes: cc.policy.attributes,
-	})
+	state := resolver.State{Endpoints: []resolver.Endpoint{cc.child.endpoint}, Attributes: cc.policy.attributes}
 	return balancer.ClientConnState{ResolverState: state}, !cc.gone && !cc.policy.closed
 }
 

@@ -79,7 +79,9 @@ func TestDrainTakesThirtySecondsUnlessTold(t *testing.T) {
 				done := ended(c.holdOn(t.Context(), "b"))
 				begin := time.Now()
 				c.update("a")
-				<-done
+				if err := <-done; status.Code(err) != codes.Unavailable {
+					t.Errorf("got %v, want Unavailable", err)
+				}
 				if took := time.Since(begin); took != 30*time.Second {
 					t.Errorf("drained for %v, want 30s", took)
 				}

@@ -194,7 +194,9 @@ func TestUnixSocketsStayGrpcsOwn(t *testing.T) {
 	go func() { served <- n.server.Serve(listener) }()
 	t.Cleanup(func() {
 		n.server.Stop()
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 	c := w.client(policy.RoundRobin, "{}")
 	c.update("unix:" + path)

@@ -89,7 +89,7 @@ const (
 // at returns what is left at a tick.
 func (f failures) at(tick uint64) failures {
 	passed := (tick - uint64(f)>>countersBits) & tickMask
-	if passed > tickMask/2 {
+	if f&countersMask != 0 && passed > tickMask-failureTicks {
 		return f // another goroutine has read the clock later and was faster
 	}
 	counters := uint64(0)

@@ -249,7 +249,9 @@ func TestStreamCountsUntilItEnds(t *testing.T) {
 			t.Errorf("got %v: calls went where a stream is open, though the other server is idle", got)
 		}
 		cancel()
-		<-ended(stream)
+		if err := <-ended(stream); status.Code(err) != codes.Canceled {
+			t.Errorf("got %v, want Canceled", err)
+		}
 		wantServers(t, c, "a", "b")
 	})
 }

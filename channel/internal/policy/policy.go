@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/attributes"
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/connectivity"
 )
 
@@ -37,7 +38,7 @@ type policy struct {
 	closed     bool
 	config     *config
 	hooks      *Hooks
-	attributes *attributes.Attributes // of the resolver's latest state
+	attributes *attributes.Attributes // of the resolver's latest state, for the children
 	children   map[string]*child
 	order      []*child // the same, in the order of rotation
 	draining   map[string]*child
@@ -88,7 +89,8 @@ func (p *policy) UpdateClientConnState(state balancer.ClientConnState) error {
 	}
 	stale := *parsed != *p.config || p.lookupErr != nil && p.shown.state != connectivity.Ready
 	p.config, p.lookupErr = parsed, nil
-	p.hooks, p.attributes = hooksOf(state.ResolverState), state.ResolverState.Attributes
+	p.hooks = hooksOf(state.ResolverState)
+	p.attributes = pickfirst.EnableHealthListener(state.ResolverState).Attributes
 	stale = p.reconcileLocked(set) || stale
 	p.settleLocked(stale)
 	return nil

@@ -154,16 +154,16 @@ func (p *policy) drainLocked(c *child) {
 		return
 	}
 	p.draining[c.key] = c
-	var timer *time.Timer
-	timer = time.AfterFunc(p.config.drain, func() { p.drained(c, timer) })
-	c.drain = timer
+	c.drains++
+	nth := c.drains
+	c.drain = time.AfterFunc(p.config.drain, func() { p.drained(c, nth) })
 }
 
-// drained ends what is left of a drain.
-func (p *policy) drained(c *child, timer *time.Timer) {
+// drained ends what is left of the nth drain. A timer may have fired when the endpoint was taken back.
+func (p *policy) drained(c *child, nth int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.draining[c.key] != c || c.drain != timer {
+	if p.closed || p.draining[c.key] != c || c.drains != nth {
 		return
 	}
 	delete(p.draining, c.key)
