@@ -48,8 +48,8 @@
 // policies know no backups.
 //
 // A proxy of the environment (HTTPS_PROXY) is honoured: names are looked up here, and the proxy is asked for the
-// addresses. grpc-go drops weights, priorities and the names of SRV targets on the way to a proxy; grpc.WithNoProxy keeps
-// them.
+// addresses. grpc-go drops what belongs to an endpoint, such as its weight and the name of an SRV target, on the way to a
+// proxy; the policies of this package put it back, others go without.
 //
 // # Metrics
 //
