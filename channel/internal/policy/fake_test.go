@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/balancer"
 	_ "google.golang.org/grpc/balancer/leastrequest"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/experimental/stats"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 
@@ -30,6 +32,7 @@ type fakeChannel struct {
 	balancer.ClientConn
 
 	mu        sync.Mutex
+	healthy   atomic.Int64 // subchannels that the policy was told to be ready
 	held      bool
 	made      []*fakeSubConn
 	published int
@@ -69,6 +72,10 @@ func (c *fakeChannel) UpdateState(state balancer.State) {
 
 func (c *fakeChannel) ResolveNow(resolver.ResolveNowOptions) {}
 
+func (c *fakeChannel) MetricsRecorder() stats.MetricsRecorder {
+	return &stats.UnimplementedMetricsRecorder{}
+}
+
 func (s *fakeSubConn) Connect() {
 	s.channel.mu.Lock()
 	held := s.channel.held
@@ -104,7 +111,10 @@ func (s *fakeSubConn) Shutdown() {
 }
 
 func (s *fakeSubConn) RegisterHealthListener(listener func(balancer.SubConnState)) {
-	go listener(balancer.SubConnState{ConnectivityState: connectivity.Ready})
+	go func() { // the policy holds its mutexes
+		listener(balancer.SubConnState{ConnectivityState: connectivity.Ready})
+		s.channel.healthy.Add(1)
+	}()
 }
 
 // until waits for a publication that is as wanted, and returns it.
