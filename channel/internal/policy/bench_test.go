@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/balancer"
+	_ "google.golang.org/grpc/balancer/weightedroundrobin" // to compare with
 
 	"github.com/evenkeel-go/evenkeel/channel/internal/policy"
 )
@@ -22,9 +23,6 @@ func BenchmarkPick(b *testing.B) {
 		policy.RoundRobin, policy.Random, policy.LeastRequest,
 	}
 	for _, name := range names {
-		if balancer.Get(name) == nil {
-			continue // weighted_round_robin is there when the module of xDS is
-		}
 		for _, n := range []int{10, 100, 1000} {
 			b.Run(fmt.Sprintf("policy=%s/endpoints=%d", name, n), func(b *testing.B) {
 				picker := readyPicker(b, name, addresses(n))
