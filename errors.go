@@ -8,11 +8,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
@@ -52,11 +54,12 @@ const (
 	StepResolve Step = iota
 	StepSelect
 	StepDial
+	StepToken
 	StepConnect
 	StepOnReady
 )
 
-// String returns the name of the step: "resolve", "select", "dial", "connect" or "on ready".
+// String returns the name of the step: "resolve", "select", "dial", "token", "connect" or "on ready".
 func (s Step) String() string {
 	switch s {
 	case StepResolve:
@@ -65,6 +68,8 @@ func (s Step) String() string {
 		return "select"
 	case StepDial:
 		return "dial"
+	case StepToken:
+		return "token"
 	case StepConnect:
 		return "connect"
 	case StepOnReady:
@@ -95,8 +100,11 @@ func (e *EndpointError) Error() string {
 func (e *EndpointError) Unwrap() error { return e.Err }
 
 // Permanent says that trying the same server again cannot help as long as neither its configuration nor the client's
-// changes: its certificate was refused.
+// changes: its certificate was refused, or it refuses the client's credentials.
 func (e *EndpointError) Permanent() bool {
+	if errors.Is(e.Err, ErrUnauthenticated) {
+		return true
+	}
 	_, ok := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	return ok
 }
@@ -195,6 +203,12 @@ func hintFor(err error) string {
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS on this port"
+	}
+	if errors.Is(err, ErrUnauthenticated) {
+		return "check the user and the password in the connection string, or the API key"
+	}
+	if token, ok := errors.AsType[*credential.TokenError](err); ok && token.Status == http.StatusNotFound {
+		return "the server gives no tokens: if it wants no authentication, say auth=none instead of a user and a password"
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the server accepted nothing in time"
