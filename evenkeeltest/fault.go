@@ -4,6 +4,7 @@
 package evenkeeltest
 
 import (
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -28,9 +29,13 @@ type Fault struct {
 	// or less, at random); running calls go on. Clients that come back at once get one GOAWAY after the other. It needs TLS.
 	GoAwayAfter time.Duration
 
-	// Count and Reserve spoil the answers to probes and reservations. Setting one closes the HTTP connections that are
-	// open, so that it holds for every request from then on; with Plaintext it holds for connections made after it.
-	Count, Reserve HTTPFault
+	// Count, Reserve and Token spoil the answers to probes, reservations and requests for tokens. Setting one closes the HTTP
+	// connections that are open, so that it holds for every request from then on; with Plaintext it holds for connections
+	// made after it.
+	Count, Reserve, Token HTTPFault
+	// Bare401 answers the gRPC calls of connections made after it with 401 and no gRPC status, whatever token they carry, as
+	// a stock server does with calls that have none.
+	Bare401 bool
 
 	// RefuseConnect ends each new Connect stream at once with this code, while probes are answered: what attracts clients
 	// and cannot serve them. codes.OK, the zero value, refuses nobody.
@@ -53,7 +58,9 @@ type Fault struct {
 }
 
 // spoilsHTTP says that answers to HTTP requests are not those of the real server.
-func (f Fault) spoilsHTTP() bool { return f.Count != HTTPFault{} || f.Reserve != HTTPFault{} }
+func (f Fault) spoilsHTTP() bool {
+	return f.Count != HTTPFault{} || f.Reserve != HTTPFault{} || f.Token != HTTPFault{} || f.Bare401
+}
 
 // HTTPFault is what is wrong with the answer to an HTTP request. The zero value is the right answer. Where several fields
 // are set, the request first waits for Hang and Delay.
@@ -67,6 +74,14 @@ type HTTPFault struct {
 	// Status, ContentType and Body are the answer, where one of them is set; Status 0 means 200.
 	Status            int
 	ContentType, Body string
+	// Location makes the answer a redirect to there, with status 307 unless Status says otherwise.
+	Location string
+	// HeaderBytes adds a header of that size to the answer, in pieces.
+	HeaderBytes int
+	// Endless sends a body without end after Body, as fast as the client takes it.
+	Endless bool
+	// Drip sends Body byte by byte, with this time between two.
+	Drip time.Duration
 }
 
 // HTMLPage is an answer of 200 with a page of HTML, as a server gives that is too old to know the path.
@@ -80,8 +95,34 @@ func CountOf(n int) HTTPFault {
 	return HTTPFault{ContentType: "application/json; charset=utf-8", Body: strconv.Itoa(n)}
 }
 
+// TokenDown is a token endpoint that cannot do its work.
+func TokenDown() HTTPFault {
+	return HTTPFault{Status: http.StatusServiceUnavailable, Body: "down for a test"}
+}
+
+// TokenRefused is the answer to a client whose credentials are wrong.
+func TokenRefused() HTTPFault {
+	return HTTPFault{
+		Status: http.StatusUnauthorized, ContentType: "application/json; charset=utf-8",
+		Body: `{"error":"invalid_client","error_description":"The specified client credentials are invalid."}`,
+	}
+}
+
+// TokenOf is an answer with that token, whether the server knows it or not, and that expires_in, which is put in as it is
+// and left out when empty.
+func TokenOf(token, expiresIn string) HTTPFault {
+	body := `{"access_token":` + strconv.Quote(token) + `,"token_type":"Bearer"`
+	if expiresIn != "" {
+		body += `,"expires_in":` + expiresIn
+	}
+	return HTTPFault{ContentType: "application/json; charset=utf-8", Body: body + "}"}
+}
+
 // replaces says that the fault brings an answer of its own.
-func (h HTTPFault) replaces() bool { return h.Status != 0 || h.ContentType != "" || h.Body != "" }
+func (h HTTPFault) replaces() bool {
+	h.Hang, h.Delay, h.Abort = false, 0, false
+	return h != HTTPFault{}
+}
 
 // SetFault replaces what the server does wrong. It takes effect at once, may be called while the server runs or is down,
 // and holds over Kill and Restart.
