@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+)
+
+// Bounds of the comparisons with what clients need. Anybody may ask for one, with a descriptor set of 4 MiB.
+const (
+	maxComparisons        = 4 // at a time, and not more than there are processors
+	maxWaitingComparisons = 64
+)
+
+// offer is what a server serves, as far as it has said so.
+type offer struct {
+	contract *contract.Contract
+	extent   contract.Extent
+	schema   string // empty when nothing was declared
+	turns    chan struct{}
+	waiting  atomic.Int64
+}
+
+// newOffer puts together what was declared and what a registry serves anyway. Of the host service it serves a part only:
+// that is not held against clients that have all of it, unless the contract is said to be complete.
+func newOffer(config RegistryConfig) *offer {
+	o := &offer{turns: make(chan struct{}, min(maxComparisons, runtime.GOMAXPROCS(0)))}
+	contracts := []*contract.Contract{config.Contract, contract.Connections()}
+	if config.ContractComplete {
+		o.extent = contract.AllServices
+		contracts = append(contracts, contract.Host())
+	}
+	o.contract = contract.Overlay(contracts...)
+	if config.Contract != nil {
+		o.schema = schemaOf(config)
+	}
+	return o
+}
+
+// schemaOf returns the text of all that a server serves.
+func schemaOf(config RegistryConfig) string {
+	var texts []string
+	for i, c := range []*contract.Contract{config.Contract, contract.Connections(), contract.Host()} {
+		if i > 0 && (len(c.Services()) == 0 || config.Contract.Has(c.Services()[0])) {
+			continue // it was declared
+		}
+		text, err := c.Schema()
+		if err != nil {
+			config.Logger.Warn("the declared contract has no text, GetDescriptorSet will not be answered", slog.Any("error", err))
+			return ""
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// GetDescriptorSet answers with the text of the declared contract. It is anonymous.
+func (s *connectionService) GetDescriptorSet(ctx context.Context, request *emptypb.Empty) (*clientspb.DescriptorSetResponse, error) {
+	if s.registry.offer.schema == "" {
+		return s.UnimplementedConnectionServiceServer.GetDescriptorSet(ctx, request)
+	}
+	return &clientspb.DescriptorSetResponse{SchemaDefinition: s.registry.offer.schema}, nil
+}
+
+// CheckCompatibility says whether the server serves what a client needs. It is anonymous: who cannot talk to the server
+// is to learn that, rather than that he is a stranger.
+func (s *connectionService) CheckCompatibility(
+	ctx context.Context, request *clientspb.CompatibilityRequest,
+) (*clientspb.CompatibilityResponse, error) {
+	missing, err := s.registry.offer.missing(ctx, request.GetDescriptorSet())
+	if err != nil {
+		return nil, err
+	}
+	config := &s.registry.config
+	if len(missing) > 0 {
+		config.Logger.Debug("a client needs what this server does not serve",
+			slog.String("type", contract.Plain(request.GetClientType())),
+			slog.String("version", contract.Plain(request.GetClientVersion())),
+			slog.String("protocol", contract.Plain(request.GetProtocolVersion())),
+			slog.String("first", missing[0]), slog.Int("missing", len(missing)))
+	}
+	return &clientspb.CompatibilityResponse{
+		IsCompatible: len(missing) == 0, Incompatibilities: missing,
+		ServerVersion: config.Version, ServerProtocolVersion: config.ProtocolVersion,
+	}, nil
+}
+
+// missing compares a client's descriptor set with the offer.
+func (o *offer) missing(ctx context.Context, set []byte) ([]string, error) {
+	if err := o.turn(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-o.turns }()
+	needed, err := contract.Parse(set)
+	if err != nil {
+		return []string{contract.Plain("the client's descriptor set: " + err.Error())}, nil
+	}
+	return contract.Compare(needed, o.contract, o.extent).Lines(), nil
+}
+
+// turn waits until a comparison may begin. The memory of those that wait is bounded by their number.
+func (o *offer) turn(ctx context.Context) error {
+	defer o.waiting.Add(-1)
+	if o.waiting.Add(1) > maxWaitingComparisons {
+		return status.Error(codes.ResourceExhausted, "too many compatibility checks at a time")
+	}
+	select {
+	case o.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return statusOfContext(ctx)
+	}
+}
