@@ -38,7 +38,8 @@ const wellKnown = "google/protobuf/"
 // ParseSchema make one; the zero value and nil are a contract without services. It is never changed and safe for
 // concurrent use.
 type Contract struct {
-	set      []byte // a FileDescriptorSet; nil when the contract was read from a text
+	set      []byte // a FileDescriptorSet; nil when there is none
+	text     string // where the contract was read from one
 	services map[string]*service
 	messages map[string]*message
 	enums    map[string]*enum
@@ -134,7 +135,7 @@ func fromSet(set *descriptorpb.FileDescriptorSet) (*Contract, error) {
 }
 
 // Join returns the contract that is made of several. A file that occurs in more than one of them, byte for byte, counts
-// once. The error names what two of them define differently. Contracts that were read from a text cannot be joined.
+// once. The error names what is defined twice. Contracts without a descriptor set cannot be joined.
 func Join(contracts ...*Contract) (*Contract, error) {
 	var set []byte
 	for _, c := range contracts {
@@ -142,15 +143,38 @@ func Join(contracts ...*Contract) (*Contract, error) {
 			continue
 		}
 		if c.set == nil && len(c.services) > 0 {
-			return nil, errors.New("contract: one that was read from a text cannot be joined")
+			return nil, errors.New("contract: one without a descriptor set cannot be joined")
 		}
 		set = append(set, c.set...)
 	}
 	return Parse(set)
 }
 
+// Overlay returns the contract that has whatever one of these has. Of what several define, the first counts. It has neither
+// a descriptor set nor a schema, and is good for a comparison.
+func Overlay(contracts ...*Contract) *Contract {
+	b := newBuilder()
+	for _, c := range contracts {
+		if c == nil {
+			continue
+		}
+		overlay(b.services, c.services)
+		overlay(b.messages, c.messages)
+		overlay(b.enums, c.enums)
+	}
+	return &b.Contract
+}
+
+func overlay[T any](table, more map[string]*T) {
+	for name, element := range more {
+		if table[name] == nil {
+			table[name] = element
+		}
+	}
+}
+
 // DescriptorSet returns the contract as a serialized google.protobuf.FileDescriptorSet, without protobuf's own files; nil
-// when it was read from a text. The caller must not change it.
+// where it was not made of one. The caller must not change it.
 func (c *Contract) DescriptorSet() []byte {
 	if c == nil {
 		return nil

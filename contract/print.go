@@ -13,11 +13,14 @@ import (
 )
 
 // Schema returns the contract as proto3 source text, one file behind the other, as stock servers answer GetDescriptorSet:
-// stock clients of before CheckCompatibility compare it line by line with their own. The error says that the contract has
-// no descriptor set, since it was read from a text.
+// stock clients of before CheckCompatibility compare it line by line with their own. Of a contract that was read from a text it
+// returns that. The error says that there is neither, or that the descriptor set is not valid.
 func (c *Contract) Schema() (string, error) {
-	if c == nil || c.set == nil {
+	switch {
+	case c == nil || c.set == nil && c.text == "":
 		return "", errors.New("contract: it has no descriptor set to print")
+	case c.text != "":
+		return c.text, nil
 	}
 	set := &descriptorpb.FileDescriptorSet{}
 	if err := proto.Unmarshal(c.DescriptorSet(), set); err != nil {

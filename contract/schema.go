@@ -21,7 +21,9 @@ func ParseSchema(text string) (*Contract, error) {
 	if err := p.files(); err != nil {
 		return nil, fmt.Errorf("contract: line %d of the schema: %w", p.lexer.line, err)
 	}
-	return p.b.finish(nil), nil
+	c := p.b.finish(nil)
+	c.text = text
+	return c, nil
 }
 
 // schemaParser reads statement by statement; one that it does not know is skipped where the language lets it end.
