@@ -37,7 +37,7 @@ var (
 	errStay = errors.New("the session is on the server that was selected")
 )
 
-// attempter makes generations: resolve, select and reserve, dial, token, Connect, first keep-alive answered. It tries one
+// attempter makes generations: resolve, select and reserve, dial, token, compatibility, Connect, first keep-alive answered. It tries one
 // candidate after the other until one serves.
 type attempter struct {
 	resolver    discover.Resolver
@@ -49,6 +49,8 @@ type attempter struct {
 	dialOptions []grpc.DialOption
 	dialer      dialer
 	auth        authenticator
+	checker     *checker // nil to skip the check
+	info        ClientInfo
 	maxJitter   time.Duration
 	onReady     func(context.Context, grpc.ClientConnInterface) error
 	sessionless bool
@@ -194,10 +196,13 @@ func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
 	if err := gen.who.ready(ctx); err != nil {
 		return StepToken, err
 	}
+	if err := a.compatible(ctx, gen); err != nil {
+		return StepCompatibility, err
+	}
 	if !a.sessionless {
 		ctx, cancel := context.WithTimeout(ctx, connectLimit)
 		defer cancel()
-		if err := gen.keep(ctx, connectRequest(gen.id)); err != nil {
+		if err := gen.keep(ctx, connectRequest(gen.id, a.info)); err != nil {
 			return StepConnect, err
 		}
 	}

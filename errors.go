@@ -55,11 +55,12 @@ const (
 	StepSelect
 	StepDial
 	StepToken
+	StepCompatibility
 	StepConnect
 	StepOnReady
 )
 
-// String returns the name of the step: "resolve", "select", "dial", "token", "connect" or "on ready".
+// String returns the name of the step: "resolve", "select", "dial", "token", "compatibility", "connect" or "on ready".
 func (s Step) String() string {
 	switch s {
 	case StepResolve:
@@ -70,6 +71,8 @@ func (s Step) String() string {
 		return "dial"
 	case StepToken:
 		return "token"
+	case StepCompatibility:
+		return "compatibility"
 	case StepConnect:
 		return "connect"
 	case StepOnReady:
@@ -100,9 +103,10 @@ func (e *EndpointError) Error() string {
 func (e *EndpointError) Unwrap() error { return e.Err }
 
 // Permanent says that trying the same server again cannot help as long as neither its configuration nor the client's
-// changes: its certificate was refused, or it refuses the client's credentials.
+// changes: its certificate was refused, it refuses the client's credentials, or
+// it does not serve what the client needs.
 func (e *EndpointError) Permanent() bool {
-	if errors.Is(e.Err, ErrUnauthenticated) {
+	if errors.Is(e.Err, ErrUnauthenticated) || errors.Is(e.Err, ErrIncompatible) {
 		return true
 	}
 	_, ok := errors.AsType[*tls.CertificateVerificationError](e.Err)
@@ -206,6 +210,9 @@ func hintFor(err error) string {
 	}
 	if errors.Is(err, ErrUnauthenticated) {
 		return "check the user and the password in the connection string, or the API key"
+	}
+	if errors.Is(err, ErrIncompatible) {
+		return "use another version of the client or of the server, or set skipCompatibilityCheck=true to try these"
 	}
 	if token, ok := errors.AsType[*credential.TokenError](err); ok && token.Status == http.StatusNotFound {
 		return "the server gives no tokens: if it wants no authentication, say auth=none instead of a user and a password"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
@@ -41,6 +42,8 @@ type config struct {
 	tokens            oauth2.TokenSource
 	tokenCache        string
 	stopOn            []error
+	info              ClientInfo
+	contract          *contract.Contract
 	dialer            dialer // replaced in tests that run in memory
 }
 

@@ -41,6 +41,10 @@ type supervisor struct {
 }
 
 func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) {
+	checker, err := cfg.checker(cs)
+	if err != nil {
+		return nil, err
+	}
 	resolver, err := cfg.source(cs)
 	if err != nil {
 		return nil, err
@@ -60,6 +64,8 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 		dialOptions: cfg.dialOptions,
 		dialer:      cfg.dialer,
 		maxJitter:   cfg.maxJitter(),
+		checker:     checker,
+		info:        cfg.info.withDefaults(),
 		onReady:     cfg.onReady,
 		sessionless: cfg.sessionless,
 		emit:        s.emit,
