@@ -20,15 +20,19 @@ import (
 const (
 	// MaxSize bounds a descriptor set and a schema text, in bytes.
 	MaxSize = 4 << 20
-	// maxElements bounds services, methods, messages, fields, enums and their values, all together.
+	// maxElements bounds files, services, methods, messages, fields, enums and their values, all together.
 	maxElements = 32 << 10
 	// maxDepth is how deep messages may be nested.
 	maxDepth = 32
-	// maxName bounds a full name, in bytes.
-	maxName = 512
+	// maxName bounds a full name, in bytes, and maxParts in names between dots.
+	maxName  = 512
+	maxParts = 48
 )
 
-var errLongName = fmt.Errorf("a name is longer than %d bytes", maxName)
+var (
+	errLongName  = fmt.Errorf("a name is longer than %d bytes", maxName)
+	errManyParts = fmt.Errorf("a name has more than %d parts", maxParts)
+)
 
 // wellKnown is where the files of protobuf itself are. They are the same everywhere and no part of anybody's contract:
 // their types are compared by name, and they are neither read nor sent.
@@ -238,6 +242,9 @@ func fullName(scope, name string) (string, error) {
 	if len(scope)+1+len(name) > maxName {
 		return "", errLongName
 	}
+	if strings.Count(scope, ".")+1 >= maxParts {
+		return "", errManyParts
+	}
 	if scope == "" {
 		return name, nil
 	}
@@ -289,9 +296,11 @@ func (b *builder) finish(set []byte) *Contract {
 // another one when it has dots.
 func (b *builder) resolve(r reference) string {
 	name := *r.target
+	full := make([]byte, 0, maxName+1+len(name))
 	for scope := r.scope; scope != ""; scope = outer(scope) {
-		if full := scope + "." + name; b.messages[full] != nil || b.enums[full] != nil {
-			return "." + full
+		full = append(append(append(full[:0], scope...), '.'), name...)
+		if b.messages[string(full)] != nil || b.enums[string(full)] != nil {
+			return "." + string(full)
 		}
 	}
 	if b.messages[name] != nil || b.enums[name] != nil || r.home == "" || strings.Contains(name, ".") {

@@ -15,7 +15,7 @@ import (
 // Parse reads a serialized google.protobuf.FileDescriptorSet, which anybody may have written. It takes what a comparison
 // needs and skips the rest, in time and memory that grow with the length and no faster. What a file imports may be missing:
 // what is not known is not compared. An error says that the bytes are no descriptor set, or that a bound is exceeded:
-// MaxSize bytes, 32768 elements, messages nested 32 deep, names of 512 bytes, and each name once.
+// MaxSize bytes, 32768 elements, messages nested 32 deep, names of 512 bytes in 48 parts, and each name once.
 //
 // It does not use the descriptor types of protobuf, which take a hundred times the memory that hostile bytes have.
 func Parse(set []byte) (*Contract, error) {
@@ -29,7 +29,10 @@ func Parse(set []byte) (*Contract, error) {
 		if f.number != setFile {
 			return nil
 		}
-		path, err := filePath(f.bytes)
+		if err := b.count(); err != nil {
+			return err
+		}
+		path, err := text(f.bytes, filePath)
 		if err != nil || strings.HasPrefix(path, wellKnown) || contains(seen[path], f.bytes) {
 			return err
 		}
@@ -62,7 +65,7 @@ func contains(all [][]byte, one []byte) bool {
 const (
 	setFile = 1
 
-	filePathField, filePackage, fileMessage, fileEnum, fileService = 1, 2, 4, 5, 6
+	filePath, filePackage, fileMessage, fileEnum, fileService = 1, 2, 4, 5, 6
 
 	elementName = 1 // of all but files
 
@@ -94,34 +97,40 @@ type wireField struct {
 	varint uint64
 }
 
-// eachField calls visit for each varint and each length-delimited field.
+// cutField takes the first field off a message. Of one that is neither a varint nor length-delimited it leaves the number 0.
+func cutField(message []byte) (f wireField, rest []byte, err error) {
+	number, kind, n := protowire.ConsumeTag(message)
+	if n < 0 {
+		return f, nil, protowire.ParseError(n)
+	}
+	message = message[n:]
+	switch kind {
+	case protowire.BytesType:
+		f.number = number
+		f.bytes, n = protowire.ConsumeBytes(message)
+	case protowire.VarintType:
+		f.number = number
+		f.varint, n = protowire.ConsumeVarint(message)
+	default:
+		n = protowire.ConsumeFieldValue(number, kind, message)
+	}
+	if n < 0 {
+		return f, nil, protowire.ParseError(n)
+	}
+	return f, message[n:], nil
+}
+
+// eachField calls visit for each field of a message.
 func eachField(message []byte, visit func(wireField) error) error {
 	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return protowire.ParseError(n)
+		f, rest, err := cutField(message)
+		if err == nil {
+			err = visit(f)
 		}
-		message = message[n:]
-		f := wireField{number: number}
-		switch kind {
-		case protowire.BytesType:
-			f.bytes, n = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
-			f.varint, n = protowire.ConsumeVarint(message)
-		default:
-			f.number = 0
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		message = message[n:]
-		if f.number == 0 {
-			continue
-		}
-		if err := visit(f); err != nil {
+		if err != nil {
 			return err
 		}
+		message = rest
 	}
 	return nil
 }
@@ -129,16 +138,18 @@ func eachField(message []byte, visit func(wireField) error) error {
 // text returns a string field of a message; the last one counts.
 func text(message []byte, number protowire.Number) (string, error) {
 	var found []byte
-	err := eachField(message, func(f wireField) error {
+	for len(message) > 0 {
+		f, rest, err := cutField(message)
+		if err != nil {
+			return "", err
+		}
 		if f.number == number {
 			found = f.bytes
 		}
-		return nil
-	})
-	return string(found), err
+		message = rest
+	}
+	return string(found), nil
 }
-
-func filePath(file []byte) (string, error) { return text(file, filePathField) }
 
 // file reads a FileDescriptorProto.
 func (b *builder) file(file []byte) error {
