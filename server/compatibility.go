@@ -5,9 +5,11 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -22,6 +24,7 @@ import (
 const (
 	maxComparisons        = 4 // at a time, and not more than there are processors
 	maxWaitingComparisons = 64
+	maxVerdicts           = 64 // remembered: a fleet sends the same bytes a thousand times
 )
 
 // offer is what a server serves, as far as it has said so.
@@ -31,12 +34,18 @@ type offer struct {
 	schema   string // empty when nothing was declared
 	turns    chan struct{}
 	waiting  atomic.Int64
+
+	mu       sync.Mutex
+	verdicts map[[sha256.Size]byte][]string // guarded by mu; what is missing, by the digest of the descriptor set
 }
 
 // newOffer puts together what was declared and what a registry serves anyway. Of the host service it serves a part only:
 // that is not held against clients that have all of it, unless the contract is said to be complete.
 func newOffer(config RegistryConfig) *offer {
-	o := &offer{turns: make(chan struct{}, min(maxComparisons, runtime.GOMAXPROCS(0)))}
+	o := &offer{
+		turns:    make(chan struct{}, min(maxComparisons, runtime.GOMAXPROCS(0))),
+		verdicts: make(map[[sha256.Size]byte][]string),
+	}
 	contracts := []*contract.Contract{config.Contract, contract.Connections()}
 	if config.ContractComplete {
 		o.extent = contract.AllServices
@@ -99,15 +108,38 @@ func (s *connectionService) CheckCompatibility(
 
 // missing compares a client's descriptor set with the offer.
 func (o *offer) missing(ctx context.Context, set []byte) ([]string, error) {
+	digest := sha256.Sum256(set)
+	if missing, known := o.verdict(digest); known {
+		return missing, nil
+	}
 	if err := o.turn(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { <-o.turns }()
+	missing := o.compare(set)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.verdicts) >= maxVerdicts {
+		clear(o.verdicts) // there are not so many kinds of clients: somebody is playing
+	}
+	o.verdicts[digest] = missing
+	return missing, nil
+}
+
+func (o *offer) verdict(digest [sha256.Size]byte) (missing []string, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	missing, known = o.verdicts[digest]
+	return missing, known
+}
+
+// compare says what is not served of a contract that anybody may have sent.
+func (o *offer) compare(set []byte) []string {
 	needed, err := contract.Parse(set)
 	if err != nil {
-		return []string{contract.Plain("the client's descriptor set: " + err.Error())}, nil
+		return []string{contract.Plain("the client's descriptor set is of no use: " + err.Error())}
 	}
-	return contract.Compare(needed, o.contract, o.extent).Lines(), nil
+	return contract.Compare(needed, o.contract, o.extent).Lines()
 }
 
 // turn waits until a comparison may begin. The memory of those that wait is bounded by their number.
