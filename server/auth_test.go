@@ -69,7 +69,7 @@ func (g guarded) ask(t *testing.T, form url.Values) (*http.Response, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer res.Body.Close() //nolint:errcheck // it has been read
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -59,11 +59,11 @@ func TestGoodCallsAreServedBesideAFloodOfBadTokens(t *testing.T) {
 	var refused, others atomic.Int64
 	flood.Go(func() {
 		atPace(ctx, badRate, func(time.Time) {
-			call := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer nobody-gave-this-token")
+			call := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer nobody-gave-this-token")
 			switch _, err := hostpb.NewServerClient(bad).GetVersionInfo(call, &emptypb.Empty{}); {
 			case status.Code(err) == codes.Unauthenticated:
 				refused.Add(1)
-			case ctx.Err() == nil:
+			default:
 				others.Add(1)
 			}
 		})

@@ -76,7 +76,8 @@ func (a *serveAuth) authenticator(c *console) (*server.Authenticator, error) {
 
 // list reads the clients from the file, or else from the environment.
 func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
-	text, from := "", "the --clients file"
+	var text string
+	from := "the --clients file"
 	switch variable, found := c.getenv(clientsVariable); {
 	case a.clients != "":
 		var err error
