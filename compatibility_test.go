@@ -12,12 +12,17 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
+	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+	"github.com/evenkeel-go/evenkeel/server"
 )
 
 // answers makes a server answer CheckCompatibility in one way.
@@ -88,7 +93,9 @@ func TestAnIncompatibleServerIsLeftForTheNextOne(t *testing.T) {
 		{"it does not say why", func(s *memoryServer) { s.answers(&clientspb.CompatibilityResponse{}, nil) }, "it does not say why"},
 		{
 			"its text lacks a method",
-			func(s *memoryServer) { s.describes(strings.Replace(olderSchema, "rpc ConnectionKeepAlive", "rpc Ping", 1), nil) },
+			func(s *memoryServer) {
+				s.describes(strings.Replace(olderSchema, "rpc ConnectionKeepAlive", "rpc Ping", 1), nil)
+			},
 			"Cratis.Chronicle.Contracts.Clients.ConnectionService/ConnectionKeepAlive: the method is missing",
 		},
 		{
@@ -340,5 +347,71 @@ func TestAContractThatCannotBeSentIsRefusedByNew(t *testing.T) {
 	}
 	if _, err := evenkeel.New("chronicle://a", evenkeel.WithContract(fromText)); err == nil || !strings.Contains(err.Error(), "no descriptor set to send") {
 		t.Errorf("got %v, want an error on WithContract", err)
+	}
+}
+
+func testAnOlderContractIsNoFault(t *testing.T) {
+	var cases together
+	for name, tt := range map[string]struct {
+		fault     evenkeeltest.ContractFault
+		unchecked int
+	}{
+		"with a text":    {evenkeeltest.OlderContract(), 0},
+		"without a text": {evenkeeltest.ContractFault{Older: true}, 1},
+	} {
+		cases.run(t, name, func(t *testing.T) {
+			c := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 1})
+			c.Servers[0].SetFault(evenkeeltest.Fault{Contract: tt.fault})
+			_, events := meet(t, c, c.ConnectionString())
+			events.soon(t, evenkeel.EventConnected, 1)
+			if got := len(events.all(evenkeel.EventUnchecked)); got != tt.unchecked {
+				t.Errorf("%d events say that nobody knows, want %d", got, tt.unchecked)
+			}
+		})
+	}
+	cases.wait()
+}
+
+// The contract of the client is compared by a server of ours that has declared its own.
+func testAContractIsComparedWithThatOfAnEmbeddingServer(t *testing.T) {
+	live(t)
+	shop, err := contract.New(grpc_health_v1.File_grpc_health_v1_health_proto, hostpb.File_host_proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("more.proto"), Package: proto.String("more"),
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Service")}},
+	}
+	raw, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{more}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants, err := contract.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, complete := range []bool{false, true} {
+		c := evenkeeltest.Start(t, evenkeeltest.Config{
+			Servers: 1, Registry: server.RegistryConfig{Contract: shop, ContractComplete: complete, Version: "1.2.3"},
+		})
+		meet(t, c, c.ConnectionString(), evenkeel.WithContract(shop))
+		began := time.Now()
+		conn, err := evenkeel.Dial(within(t), c.ConnectionString(), evenkeel.WithTLS(c.TLS()), evenkeel.WithContract(wants))
+		if !complete {
+			if err != nil {
+				t.Errorf("a service that only the client has: %v, want no fault unless the contract is complete", err)
+			} else if err := conn.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			continue
+		}
+		incompatible, ok := errors.AsType[*contract.IncompatibleError](err)
+		if !ok || incompatible.ServerVersion != "1.2.3" || !slices.Equal(incompatible.Incompatibilities, []string{"more.Service: the service is missing"}) {
+			t.Errorf("complete: got %v, want the service and the server's version", err)
+		}
+		if d := time.Since(began); d > slack {
+			t.Errorf("Dial took %v to say so", d)
+		}
 	}
 }

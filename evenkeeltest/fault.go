@@ -6,6 +6,7 @@ package evenkeeltest
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type Fault struct {
 	// Bare401 answers the gRPC calls of connections made after it with 401 and no gRPC status, whatever token they carry, as
 	// a stock server does with calls that have none.
 	Bare401 bool
+
+	// Contract spoils what the server says of its contract.
+	Contract ContractFault
 
 	// RefuseConnect ends each new Connect stream at once with this code, while probes are answered: what attracts clients
 	// and cannot serve them. codes.OK, the zero value, refuses nobody.
@@ -83,6 +87,51 @@ type HTTPFault struct {
 	// Drip sends Body byte by byte, with this time between two.
 	Drip time.Duration
 }
+
+// ContractFault is what is wrong with what a server says of its contract. The zero value is the right answer.
+type ContractFault struct {
+	// Hang lets CheckCompatibility wait until the fault is cleared.
+	Hang bool
+	// Incompatible, where it is not empty, has CheckCompatibility answer that the client is not compatible, for this reason.
+	Incompatible string
+	// Older is a server of before CheckCompatibility, which answers UNIMPLEMENTED; GetDescriptorSet answers with Schema, or
+	// UNIMPLEMENTED as well where that is empty.
+	Older  bool
+	Schema string
+}
+
+// IncompatibleContract is a server that says that the client needs a method which is not there.
+func IncompatibleContract() ContractFault {
+	return ContractFault{Incompatible: "Cratis.Chronicle.Contracts.Clients.ConnectionService/Connect: the method is missing"}
+}
+
+// OlderContract is a server of before CheckCompatibility whose contract has all that a session needs, but not all that
+// there is today.
+func OlderContract() ContractFault { return ContractFault{Older: true, Schema: olderSchema} }
+
+// OldestContract is a server whose contract is so old that it lacks what a session needs: keep-alives cannot be answered.
+func OldestContract() ContractFault {
+	return ContractFault{Older: true, Schema: strings.Replace(olderSchema, "rpc ConnectionKeepAlive", "rpc Ping", 1)}
+}
+
+// olderSchema is a text as stock servers answer with, of a contract that is older than ours.
+const olderSchema = `syntax = "proto3";
+package Cratis.Chronicle.Contracts.Clients;
+import "google/protobuf/empty.proto";
+
+message ConnectRequest {
+   string ConnectionId = 1;
+   string ClientVersion = 2;
+   bool IsRunningWithDebugger = 3;
+}
+message ConnectionKeepAlive {
+   string ConnectionId = 1;
+}
+service ConnectionService {
+   rpc Connect (ConnectRequest) returns (stream .Cratis.Chronicle.Contracts.Clients.ConnectionKeepAlive);
+   rpc ConnectionKeepAlive (.Cratis.Chronicle.Contracts.Clients.ConnectionKeepAlive) returns (.google.protobuf.Empty);
+}
+`
 
 // HTMLPage is an answer of 200 with a page of HTML, as a server gives that is too old to know the path.
 func HTMLPage() HTTPFault {
