@@ -238,6 +238,8 @@ func (h *holding) eventLine(p palette, e fleetEvent, since time.Duration, recove
 		if recovered {
 			what += ", " + shortDuration(since) + " after the loss"
 		}
+	case evenkeel.EventUnchecked:
+		what, style = e.Endpoint.Addr()+" does not say whether it fits this client: "+sentence(e.Err), p.alert
 	case evenkeel.EventCandidateFailed:
 		what, style = sentence(h.adviser.explain(e.Err)), p.bad
 	case evenkeel.EventBackingOff:

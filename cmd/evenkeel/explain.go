@@ -50,6 +50,10 @@ func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
 	if advice == "" {
 		advice = credentialAdvice(failed.Err)
 	}
+	if errors.Is(failed.Err, evenkeel.ErrIncompatible) {
+		advice = "; the versions of server and client do not fit: upgrade the older one, or put skipCompatibilityCheck=true into " +
+			"the connection string to try all the same"
+	}
 	return fmt.Errorf("%s %s: %w%s", failed.Step, failed.Endpoint.Addr(), brief(failed.Err), advice)
 }
 
