@@ -257,8 +257,15 @@ func TestACallThatFailsOtherwiseIsNotMadeAgain(t *testing.T) {
 				t.Errorf("got %v, want %v", err, code)
 			}
 		}
-		if made != 3 || len(e.times()) != 1 {
-			t.Errorf("3 calls were made %d times with %d requests for tokens, want 3 and 1", made, len(e.times()))
+		err := b.UnaryForTest(t.Context(), func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			made++ // refused for want of anything but a token: it was sent with none
+			return status.Error(codes.Unauthenticated, "no")
+		})
+		if status.Code(err) != codes.Unauthenticated || made != 4 {
+			t.Errorf("a call without a token returned %v after %d more calls, want Unauthenticated after 1", err, made-3)
+		}
+		if len(e.times()) != 1 {
+			t.Errorf("3 calls led to %d requests for tokens, want 1", len(e.times()))
 		}
 	})
 }
@@ -291,6 +298,56 @@ func TestAStreamThatIsRefusedIsNotMadeAgainAndTheNextHasAnotherToken(t *testing.
 			t.Errorf("RecvMsg returned %v after %d streams, want Unauthenticated after 1", err, begun)
 		}
 		wantToken(t, b, "token-2")
+	})
+}
+
+// The calls of a moment use one token. One that is answered late finds it replaced.
+func TestACallThatIsRefusedLateUsesTheTokenThatAnotherCallGot(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := &endpoint{}
+		b := at(t, newSource(t), place(e))
+		c := &calls{bearer: b, bad: map[string]bool{"Bearer token-1": true}}
+		late := make(chan error)
+		go func() {
+			late <- b.UnaryForTest(t.Context(), func(ctx context.Context, m string, q, a any, cc *grpc.ClientConn, o ...grpc.CallOption) error {
+				err := c.invoke(ctx, m, q, a, cc, o...)
+				time.Sleep(time.Second)
+				return err
+			})
+		}()
+		synctest.Wait()
+		if err := b.UnaryForTest(t.Context(), c.invoke); err != nil {
+			t.Errorf("the early call: %v", err)
+		}
+		if err := <-late; err != nil {
+			t.Errorf("the late call: %v", err)
+		}
+		if n := len(e.times()); n != 2 {
+			t.Errorf("%d requests, want 2", n)
+		}
+	})
+}
+
+func TestTheNextCallAfterARefusedStreamHasTheOldTokenWhenThereIsNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := &endpoint{}
+		b := at(t, newSource(t), place(e))
+		s, err := b.StreamForTest(t.Context(),
+			func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+				_, err := token(ctx, b)
+				return fakeStream{err: status.Error(codes.Unauthenticated, "refused")}, err
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RecvMsg(nil); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("RecvMsg returned %v, want Unauthenticated", err)
+		}
+		e.down()
+		wantToken(t, b, "token-1")
+		if n := len(e.times()); n != 2 {
+			t.Errorf("%d requests, want one for the refusal", n)
+		}
 	})
 }
 
