@@ -347,10 +347,10 @@ func (b *builder) enum(raw []byte, scope string) error {
 		}
 		var v enumValue
 		err := eachField(f.bytes, func(f wireField) error {
-			switch {
-			case f.number == elementName:
+			switch f.number {
+			case elementName:
 				v.name = string(f.bytes)
-			case f.number == enumValueNumber:
+			case enumValueNumber:
 				v.number = int32(f.varint) //nolint:gosec // as protobuf reads it
 			}
 			return nil
