@@ -15,7 +15,7 @@ import (
 // tokenBytes is how much of a token is random: nobody guesses one.
 const tokenBytes = 32
 
-// liveTokens are the tokens that are valid, by their digest: a lookup takes a time that tells nothing of the tokens there
+// liveTokens are the tokens that are valid, by their tokenDigest: a lookup takes a time that tells nothing of the tokens there
 // are, and memory does not hold any. All live equally long, so they expire in the order in which they were given. It is
 // safe for concurrent use.
 type liveTokens struct {
@@ -23,14 +23,14 @@ type liveTokens struct {
 	max  int
 
 	mu      sync.RWMutex
-	expires map[digest]time.Time // guarded by mu
-	order   []digest             // guarded by mu; the oldest first
+	expires map[tokenDigest]time.Time // guarded by mu
+	order   []tokenDigest             // guarded by mu; the oldest first
 }
 
-type digest [sha256.Size]byte
+type tokenDigest [sha256.Size]byte
 
 func newLiveTokens(life time.Duration, limit int) *liveTokens {
-	return &liveTokens{life: life, max: limit, expires: make(map[digest]time.Time)}
+	return &liveTokens{life: life, max: limit, expires: make(map[tokenDigest]time.Time)}
 }
 
 // issue makes a token. It forgets those that have expired, and the oldest when there are too many; its cost is constant,
@@ -39,7 +39,7 @@ func (l *liveTokens) issue(now time.Time) string {
 	var random [tokenBytes]byte
 	_, _ = rand.Read(random[:]) // it never fails, says its documentation
 	token := base64.RawURLEncoding.EncodeToString(random[:])
-	key := digest(sha256.Sum256([]byte(token)))
+	key := tokenDigest(sha256.Sum256([]byte(token)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	drop := 0
@@ -58,7 +58,7 @@ func (l *liveTokens) issue(now time.Time) string {
 
 // valid says whether a token was given here and has not expired.
 func (l *liveTokens) valid(token string, now time.Time) bool {
-	key := digest(sha256.Sum256([]byte(token)))
+	key := tokenDigest(sha256.Sum256([]byte(token)))
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	expires, known := l.expires[key]
