@@ -15,7 +15,7 @@ import (
 // tokenBytes is how much of a token is random: nobody guesses one.
 const tokenBytes = 32
 
-// liveTokens are the tokens that are valid, by their tokenDigest: a lookup takes a time that tells nothing of the tokens there
+// liveTokens are the tokens that are valid, by their digest: a lookup takes a time that tells nothing of the tokens there
 // are, and memory does not hold any. All live equally long, so they expire in the order in which they were given. It is
 // safe for concurrent use.
 type liveTokens struct {
