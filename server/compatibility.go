@@ -23,8 +23,8 @@ import (
 // Bounds of the comparisons with what clients need. Anybody may ask for one, with a descriptor set of 4 MiB.
 const (
 	maxComparisons        = 4 // at a time, and not more than there are processors
-	maxWaitingComparisons = 64
-	maxVerdicts           = 64 // remembered: a fleet sends the same bytes a thousand times
+	maxWaitingComparisons = 16
+	maxRulings            = 64 // remembered: a fleet sends the same bytes a thousand times
 )
 
 // offer is what a server serves, as far as it has said so.
@@ -35,16 +35,26 @@ type offer struct {
 	turns    chan struct{}
 	waiting  atomic.Int64
 
-	mu       sync.Mutex
-	verdicts map[[sha256.Size]byte][]string // guarded by mu; what is missing, by the digest of the descriptor set
+	mu      sync.Mutex
+	rulings map[setSum]*ruling // guarded by mu
+}
+
+// setSum is the digest of a descriptor set.
+type setSum = [sha256.Size]byte
+
+// ruling is what was found for a descriptor set, or is being found.
+type ruling struct {
+	done    chan struct{} // closed when the rest is set
+	missing []string
+	err     error // a status; the comparison was not made
 }
 
 // newOffer puts together what was declared and what a registry serves anyway. Of the host service it serves a part only:
 // that is not held against clients that have all of it, unless the contract is said to be complete.
 func newOffer(config RegistryConfig) *offer {
 	o := &offer{
-		turns:    make(chan struct{}, min(maxComparisons, runtime.GOMAXPROCS(0))),
-		verdicts: make(map[[sha256.Size]byte][]string),
+		turns:   make(chan struct{}, min(maxComparisons, runtime.GOMAXPROCS(0))),
+		rulings: make(map[setSum]*ruling),
 	}
 	contracts := []*contract.Contract{config.Contract, contract.Connections()}
 	if config.ContractComplete {
@@ -106,31 +116,54 @@ func (s *connectionService) CheckCompatibility(
 	}, nil
 }
 
-// missing compares a client's descriptor set with the offer.
+// missing compares a client's descriptor set with the offer. Clients that send the same bytes share one comparison.
 func (o *offer) missing(ctx context.Context, set []byte) ([]string, error) {
-	digest := sha256.Sum256(set)
-	if missing, known := o.verdict(digest); known {
-		return missing, nil
+	sum := sha256.Sum256(set)
+	for {
+		v, mine := o.claim(sum)
+		if mine {
+			o.decide(ctx, v, sum, set)
+			return v.missing, v.err
+		}
+		select {
+		case <-v.done:
+		case <-ctx.Done():
+			return nil, statusOfContext(ctx)
+		}
+		if v.err == nil || status.Code(v.err) == codes.ResourceExhausted {
+			return v.missing, v.err
+		} // else the client that was first has gone
 	}
-	if err := o.turn(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { <-o.turns }()
-	missing := o.compare(set)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.verdicts) >= maxVerdicts {
-		clear(o.verdicts) // there are not so many kinds of clients: somebody is playing
-	}
-	o.verdicts[digest] = missing
-	return missing, nil
 }
 
-func (o *offer) verdict(digest [sha256.Size]byte) (missing []string, known bool) {
+// claim returns the ruling on a descriptor set, and whether it is the caller who has to decide it.
+func (o *offer) claim(sum setSum) (v *ruling, mine bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	missing, known = o.verdicts[digest]
-	return missing, known
+	if v := o.rulings[sum]; v != nil {
+		return v, false
+	}
+	if len(o.rulings) >= maxRulings {
+		clear(o.rulings) // there are not so many kinds of clients: somebody is playing
+	}
+	v = &ruling{done: make(chan struct{})}
+	o.rulings[sum] = v
+	return v, true
+}
+
+// decide makes the comparison when it is its turn. One that was not made is not remembered.
+func (o *offer) decide(ctx context.Context, v *ruling, sum setSum, set []byte) {
+	defer close(v.done)
+	if v.err = o.turn(ctx); v.err == nil {
+		defer func() { <-o.turns }()
+		v.missing = o.compare(set)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rulings[sum] == v {
+		delete(o.rulings, sum)
+	}
 }
 
 // compare says what is not served of a contract that anybody may have sent.

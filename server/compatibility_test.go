@@ -5,6 +5,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -207,6 +208,7 @@ func TestAFloodOfComparisonsIsBounded(t *testing.T) {
 	t.Cleanup(registry.Close)
 	f := serveTCP(t, server.Config{Registry: registry})
 	client, other := clientspb.NewConnectionServiceClient(f.grpcConn(t)), f.grpcConn(t)
+	fleet := eventStore(t)
 	var floods sync.WaitGroup
 	for i := range 200 {
 		floods.Go(func() {
@@ -217,6 +219,15 @@ func TestAFloodOfComparisonsIsBounded(t *testing.T) {
 			}
 			if err == nil && !answer.GetIsCompatible() {
 				t.Errorf("check %d: %v", i, answer.GetIncompatibilities())
+			}
+		})
+	}
+	for range 200 { // a fleet that comes back at once: all the same
+		floods.Go(func() {
+			answer, err := clientspb.NewConnectionServiceClient(other).CheckCompatibility(
+				t.Context(), &clientspb.CompatibilityRequest{DescriptorSet: fleet})
+			if status.Code(err) != codes.ResourceExhausted && !answer.GetIsCompatible() {
+				t.Errorf("a client of the fleet: %v, %v", answer.GetIncompatibilities(), err)
 			}
 		})
 	}
@@ -244,4 +255,26 @@ func TestWhatAClientSaysOfItselfIsPlainInTheLog(t *testing.T) {
 	if strings.ContainsAny(strings.TrimSuffix(got, "\n"), "\x1b\n") || len(got) > 1000 {
 		t.Errorf("log: got %d bytes %q, want a short plain line", len(got), got)
 	}
+}
+
+// A fleet that reconnects asks the same question a thousand times at once, and every client gets an answer.
+func TestAFleetThatComesBackAtOnceIsAnswered(t *testing.T) {
+	t.Parallel()
+	client, set := serveOffer(t, server.RegistryConfig{}), eventStore(t)
+	gone, cancel := context.WithCancel(t.Context())
+	var fleet sync.WaitGroup
+	for i := range 500 {
+		fleet.Go(func() {
+			ctx := t.Context()
+			if i%10 == 0 {
+				ctx = gone // some give up, and leave the question to others
+			}
+			answer, err := client.CheckCompatibility(ctx, &clientspb.CompatibilityRequest{DescriptorSet: set})
+			if !answer.GetIsCompatible() && ctx.Err() == nil {
+				t.Errorf("client %d: %v, %v", i, answer.GetIncompatibilities(), err)
+			}
+		})
+	}
+	cancel()
+	fleet.Wait()
 }
