@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -36,7 +37,7 @@ var (
 	errStay = errors.New("the session is on the server that was selected")
 )
 
-// attempter makes generations: resolve, select and reserve, dial, Connect, first keep-alive answered. It tries one
+// attempter makes generations: resolve, select and reserve, dial, token, compatibility, Connect, first keep-alive answered. It tries one
 // candidate after the other until one serves.
 type attempter struct {
 	resolver    discover.Resolver
@@ -47,6 +48,9 @@ type attempter struct {
 	tls         *tls.Config // nil for plaintext
 	dialOptions []grpc.DialOption
 	dialer      dialer
+	auth        authenticator
+	checker     *checker // nil to skip the check
+	info        ClientInfo
 	maxJitter   time.Duration
 	onReady     func(context.Context, grpc.ClientConnInterface) error
 	sessionless bool
@@ -183,14 +187,15 @@ func worthMoving(selection balance.Selection, own string) bool {
 func (a *attempter) open(
 	life, ctx context.Context, selection balance.Selection,
 ) (*generation, *EndpointError) {
-	t, endpoint, err := a.dial(ctx, selection.Endpoint)
+	t, endpoint, who, err := a.dial(ctx, selection.Endpoint, nil)
 	if err != nil {
+		who.close()
 		return nil, &EndpointError{Endpoint: endpoint, Step: StepDial, Err: err}
 	}
 	gen := newGeneration(life, t)
-	gen.id, gen.endpoint, gen.observations = newConnectionID(), endpoint, selection.Observations
+	gen.id, gen.endpoint, gen.observations, gen.who = newConnectionID(), endpoint, selection.Observations, who
 	gen.dial = func(ctx context.Context) (*transport, error) {
-		t, _, err := a.dial(ctx, endpoint)
+		t, _, _, err := a.dial(ctx, endpoint, who)
 		return t, err
 	}
 	if step, err := a.begin(ctx, gen); err != nil {
@@ -203,10 +208,16 @@ func (a *attempter) open(
 
 // begin begins the session on a connection that works, and runs the program's own part of it.
 func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
+	if err := gen.who.ready(ctx); err != nil {
+		return StepToken, err
+	}
+	if err := a.compatible(ctx, gen); err != nil {
+		return StepCompatibility, err
+	}
 	if !a.sessionless {
 		ctx, cancel := context.WithTimeout(ctx, connectLimit)
 		defer cancel()
-		if err := gen.keep(ctx, connectRequest(gen.id)); err != nil {
+		if err := gen.keep(ctx, connectRequest(gen.id, a.info)); err != nil {
 			return StepConnect, err
 		}
 	}
@@ -219,22 +230,30 @@ func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
 	return StepOnReady, gen.cause() // the session may have ended under it
 }
 
-// dial connects to the endpoint and narrows it to the address that it reached.
-func (a *attempter) dial(ctx context.Context, endpoint discover.Endpoint) (*transport, discover.Endpoint, error) {
+// dial connects to the endpoint and narrows it to the address that it reached. The calls carry who; where that is nil, it is
+// made.
+func (a *attempter) dial(
+	ctx context.Context, endpoint discover.Endpoint, who *identity,
+) (*transport, discover.Endpoint, *identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	raw, err := a.dialer.Dial(ctx, endpoint)
 	if err != nil {
-		return nil, endpoint, err
+		return nil, endpoint, who, err
 	}
 	if addr, err := netip.ParseAddrPort(raw.RemoteAddr().String()); err == nil {
 		endpoint.Addrs = []netip.AddrPort{addr}
 	}
-	t, err := newTransport(ctx, raw, endpoint, a.tls, a.dialOptions)
+	if who == nil {
+		if who, err = a.auth.at(endpoint); err != nil {
+			return nil, endpoint, nil, errors.Join(err, raw.Close())
+		}
+	}
+	t, err := newTransport(ctx, raw, endpoint, a.tls, slices.Concat(a.dialOptions, who.dialOptions()))
 	if err != nil && a.tls == nil {
 		err = fmt.Errorf("plaintext HTTP/2, where the server may want TLS: %w", err)
 	}
-	return t, endpoint, err
+	return t, endpoint, who, err
 }
 
 // wait keeps clients that lost their session together from returning together. It says whether ctx is still alive.

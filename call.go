@@ -61,7 +61,7 @@ func (c *Conn) session(ctx context.Context, opts []grpc.CallOption, tried *gener
 			return v.gen, nil
 		}
 		if v.state == StateShutdown {
-			return nil, closedError()
+			return nil, endedError(v.failure)
 		}
 		if v.state == StateTransientFailure && !waitsForReady(opts) {
 			return nil, noSession(v.failure)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/oauth2"
 	"google.golang.org/grpc/status"
 
 	"github.com/evenkeel-go/evenkeel"
@@ -298,9 +299,9 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"evenkeel: WithTLS: ServerName and NextProtos are set for each server and must be empty",
 		},
 		{
-			"credentials", "chronicle://user:marker@a", nil,
-			"evenkeel: the connection string asks for authentication by client-credentials, which this version does not do " +
-				"yet: leave the credentials out, or say auth=none",
+			"two sources of tokens", "chronicle://user:marker@a",
+			[]evenkeel.Option{evenkeel.WithTokenSource(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "marker"}))},
+			"evenkeel: WithTokenSource contradicts the credentials in the connection string (client-credentials): use one of them",
 		},
 		{
 			"a client certificate", "chronicle://a?certificatePath=client.pem", nil,

@@ -88,7 +88,7 @@ func New(connectionString string, opts ...Option) (*Conn, error) {
 
 // Dial connects and waits until the session is up or ctx is done; without a deadline in ctx, for 30 s at most. It
 // returns at once, with an *AttemptError, after an attempt in which every server failed for a permanent reason such as
-// a refused certificate. When it returns an error there is nothing to close.
+// refused credentials or a refused certificate. When it returns an error there is nothing to close.
 func Dial(ctx context.Context, connectionString string, opts ...Option) (*Conn, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -123,7 +123,8 @@ func (c *Conn) Server() discover.Endpoint {
 	return discover.Endpoint{}
 }
 
-// WaitReady waits until a session is up. It returns ErrClosed when the Conn is closed, and otherwise, when ctx is done
+// WaitReady waits until a session is up. It returns ErrClosed when the Conn is closed, the *AttemptError on which WithStopOn
+// ended it, and otherwise, when ctx is done
 // first, an error that holds the context's and the cause of the last failed attempt.
 func (c *Conn) WaitReady(ctx context.Context) error {
 	return c.wait(ctx, func(error) bool { return false })
@@ -137,7 +138,7 @@ func (c *Conn) wait(ctx context.Context, giveUp func(error) bool) error {
 		case v.state == StateReady:
 			return nil
 		case v.state == StateShutdown:
-			return ErrClosed
+			return v.failure
 		case v.failure != nil && giveUp(v.failure):
 			return v.failure
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,6 +16,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
@@ -54,11 +56,13 @@ const (
 	StepResolve Step = iota
 	StepSelect
 	StepDial
+	StepToken
+	StepCompatibility
 	StepConnect
 	StepOnReady
 )
 
-// String returns the name of the step: "resolve", "select", "dial", "connect" or "on ready".
+// String returns the name of the step: "resolve", "select", "dial", "token", "compatibility", "connect" or "on ready".
 func (s Step) String() string {
 	switch s {
 	case StepResolve:
@@ -67,6 +71,10 @@ func (s Step) String() string {
 		return "select"
 	case StepDial:
 		return "dial"
+	case StepToken:
+		return "token"
+	case StepCompatibility:
+		return "compatibility"
 	case StepConnect:
 		return "connect"
 	case StepOnReady:
@@ -97,8 +105,12 @@ func (e *EndpointError) Error() string {
 func (e *EndpointError) Unwrap() error { return e.Err }
 
 // Permanent says that trying the same server again cannot help as long as neither its configuration nor the client's
-// changes: its certificate was refused.
+// changes: its certificate was refused, it refuses the client's credentials, or
+// it does not serve what the client needs.
 func (e *EndpointError) Permanent() bool {
+	if errors.Is(e.Err, ErrUnauthenticated) || errors.Is(e.Err, ErrIncompatible) {
+		return true
+	}
 	_, ok := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	return ok
 }
@@ -202,6 +214,15 @@ func hintFor(err error) string {
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS on this port"
+	}
+	if errors.Is(err, ErrUnauthenticated) {
+		return "check the user and the password in the connection string, or the API key"
+	}
+	if errors.Is(err, ErrIncompatible) {
+		return "use another version of the client or of the server, or set skipCompatibilityCheck=true to try these"
+	}
+	if token, ok := errors.AsType[*credential.TokenError](err); ok && token.Status == http.StatusNotFound {
+		return "the server gives no tokens: if it wants no authentication, say auth=none instead of a user and a password"
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the server accepted nothing in time"

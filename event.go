@@ -26,6 +26,9 @@ const (
 	EventSelected
 	// EventCandidateFailed: Endpoint was picked and failed with Err, an *EndpointError; another may follow.
 	EventCandidateFailed
+	// EventUnchecked: whether Endpoint serves what the client needs could not be found out, since it does not say; Err is why.
+	// The attempt goes on.
+	EventUnchecked
 	// EventConnected: the session on Endpoint is up; the Conn is ready.
 	EventConnected
 	// EventLeaving: the Conn is about to move away from Endpoint, which serves during the attempt to find another server;
@@ -48,6 +51,7 @@ var eventKindNames = [...]string{
 	EventResolved:        "resolved",
 	EventSelected:        "selected",
 	EventCandidateFailed: "candidate failed",
+	EventUnchecked:       "compatibility unknown",
 	EventConnected:       "connected",
 	EventLeaving:         "leaving",
 	EventLost:            "lost",
@@ -96,7 +100,7 @@ func (e Event) String() string {
 		if len(e.Endpoints) != 1 {
 			s += "s"
 		}
-	case EventSelected, EventCandidateFailed, EventConnected, EventLeaving, EventLost:
+	case EventSelected, EventCandidateFailed, EventUnchecked, EventConnected, EventLeaving, EventLost:
 		s += " " + e.Endpoint.Addr()
 	case EventBackingOff:
 		s += " " + e.Wait.Round(time.Millisecond).String()

@@ -18,7 +18,7 @@ import (
 // A server that was picked and cannot serve costs what its step may take, and then the next one is tried, in the same
 // attempt.
 func testACandidateThatCannotServeIsLeftForTheNextOne(t *testing.T) {
-	const dialing, connecting = 5 * time.Second, 5 * time.Second
+	const dialing, checking, connecting = 5 * time.Second, 5 * time.Second, 5 * time.Second
 	tests := []struct {
 		name   string
 		fault  evenkeeltest.Fault
@@ -29,6 +29,9 @@ func testACandidateThatCannotServeIsLeftForTheNextOne(t *testing.T) {
 		{"accept and reset", evenkeeltest.Fault{Reset: true}, 0, evenkeel.StepDial, ""},
 		{"accept and silence", evenkeeltest.Fault{Silent: true}, dialing, evenkeel.StepDial, "TLS handshake"},
 		{"TLS and silence", evenkeeltest.Fault{SilentAfterTLS: true}, dialing, evenkeel.StepDial, "does not answer in HTTP/2"},
+		{"incompatible", evenkeeltest.Fault{Contract: evenkeeltest.IncompatibleContract()}, 0, evenkeel.StepCompatibility, "the method is missing"},
+		{"contract too old", evenkeeltest.Fault{Contract: evenkeeltest.OldestContract()}, 0, evenkeel.StepCompatibility, "ConnectionKeepAlive: the method is missing"},
+		{"compatibility check hangs", evenkeeltest.Fault{Contract: evenkeeltest.ContractFault{Hang: true}}, checking, evenkeel.StepCompatibility, "CheckCompatibility"},
 		{"Connect refused", evenkeeltest.Fault{RefuseConnect: codes.Unavailable}, 0, evenkeel.StepConnect, "sessions are refused here"},
 		{"Connect ended", evenkeeltest.Fault{EndStreams: true}, 0, evenkeel.StepConnect, "server ended the session"},
 		{"no keep-alive", evenkeeltest.Fault{NoKeepAlives: true}, connecting, evenkeel.StepConnect, "no keep-alive answered"},

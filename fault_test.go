@@ -15,6 +15,8 @@ func TestFaults(t *testing.T) {
 		test func(*testing.T)
 	}{
 		{"a candidate that cannot serve is left for the next one", testACandidateThatCannotServeIsLeftForTheNextOne},
+		{"an older contract is no fault", testAnOlderContractIsNoFault},
+		{"a contract is compared with that of an embedding server", testAContractIsComparedWithThatOfAnEmbeddingServer},
 		{"a silent candidate holds up one round", testASilentCandidateHoldsUpOneRound},
 		{"a server without a count ranks last", testAServerWithoutACountRanksLast},
 		{"a slow count is a count", testASlowCountIsACount},

@@ -24,6 +24,7 @@ type generation struct {
 	id           string // the ConnectionId; empty without a session
 	endpoint     discover.Endpoint
 	observations []balance.Observation
+	who          *identity // what the calls carry
 	readyAt      time.Time
 
 	ctx    context.Context //nolint:containedctx // the life of the session, whose cause is why it ended
@@ -76,6 +77,7 @@ func (g *generation) close(cause error) {
 	g.sealed.Store(true)
 	g.end(cause)
 	g.closed()
+	g.group.Go(g.who.close)
 	g.mu.Lock() // so that no lane is added behind our back
 	lanes := g.currentLanes()
 	g.mu.Unlock()

@@ -28,15 +28,15 @@ func newConnectionID() string {
 }
 
 // connectRequest introduces the program to the server.
-func connectRequest(id string) *clientspb.ConnectRequest {
+func connectRequest(id string, info ClientInfo) *clientspb.ConnectRequest {
 	me := self()
 	return &clientspb.ConnectRequest{
 		ConnectionId:  id,
-		ClientVersion: me.version,
+		ClientVersion: info.Version,
 		ProcessId:     me.processID,
 		ProcessPath:   me.processPath,
 		MachineName:   me.machineName,
-		ClientType:    clientType,
+		ClientType:    info.Type,
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
@@ -50,7 +52,7 @@ func (g *generation) keep(ctx context.Context, request *clientspb.ConnectRequest
 	if err != nil {
 		return err
 	}
-	g.group.Go(func() { g.end(k.receive(stream)) })
+	g.group.Go(func() { g.end(k.converse(stream, request)) })
 	g.group.Go(func() { g.end(k.answer()) })
 	select {
 	case <-k.answered:
@@ -61,6 +63,23 @@ func (g *generation) keep(ctx context.Context, request *clientspb.ConnectRequest
 	case <-ctx.Done():
 		return fmt.Errorf("no keep-alive answered: %w", ctx.Err())
 	}
+}
+
+// converse takes the server's keep-alives until the session is over. A token that was good elsewhere may be refused here:
+// then the stream is begun once more, with another one.
+func (k *keeper) converse(
+	stream grpc.ServerStreamingClient[clientspb.ConnectionKeepAlive], request *clientspb.ConnectRequest,
+) error {
+	err := k.receive(stream)
+	if k.gen.who.renewable() && k.pulses.Load() == 0 && status.Code(err) == codes.Unauthenticated {
+		if stream, err = k.client.Connect(k.gen.ctx, request); err == nil {
+			err = k.receive(stream)
+		}
+	}
+	if k.pulses.Load() == 0 && refusedClient(err) {
+		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+	}
+	return err
 }
 
 // receive takes the server's keep-alives until the stream ends, and returns why it did.
@@ -119,6 +138,9 @@ func (k *keeper) answer() error {
 			k.acked.Store(covered)
 			put(k.answered)
 		case first:
+			if refusedClient(err) {
+				err = fmt.Errorf("%w: %w", ErrUnauthenticated, &foreignError{err})
+			}
 			return fmt.Errorf("answer the first keep-alive: %w", err)
 		}
 	}

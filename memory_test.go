@@ -46,6 +46,9 @@ type memoryServer struct {
 	pulse atomic.Pointer[func(n int, id string) (string, error)]
 	// answer is what ConnectionKeepAlive does.
 	answer atomic.Pointer[func(ctx context.Context) error]
+	// compat is what CheckCompatibility does; without it every client is compatible. schema is what GetDescriptorSet does.
+	compat atomic.Pointer[func(ctx context.Context, request *clientspb.CompatibilityRequest) (*clientspb.CompatibilityResponse, error)]
+	schema atomic.Pointer[func(ctx context.Context) (string, error)]
 	// info is what GetVersionInfo does.
 	info atomic.Pointer[func(ctx context.Context) error]
 
@@ -107,6 +110,24 @@ func (s *memoryServer) ConnectionKeepAlive(
 		}
 	}
 	return &emptypb.Empty{}, nil
+}
+
+func (s *memoryServer) CheckCompatibility(
+	ctx context.Context, request *clientspb.CompatibilityRequest,
+) (*clientspb.CompatibilityResponse, error) {
+	if compat := s.compat.Load(); compat != nil {
+		return (*compat)(ctx, request)
+	}
+	return &clientspb.CompatibilityResponse{IsCompatible: true}, nil
+}
+
+func (s *memoryServer) GetDescriptorSet(ctx context.Context, request *emptypb.Empty) (*clientspb.DescriptorSetResponse, error) {
+	schema := s.schema.Load()
+	if schema == nil {
+		return s.UnimplementedConnectionServiceServer.GetDescriptorSet(ctx, request)
+	}
+	text, err := (*schema)(ctx)
+	return &clientspb.DescriptorSetResponse{SchemaDefinition: text}, err
 }
 
 func (s *memoryServer) GetVersionInfo(ctx context.Context, _ *emptypb.Empty) (*hostpb.ServerVersionInfo, error) {

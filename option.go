@@ -9,10 +9,12 @@ import (
 	"errors"
 	"log/slog"
 
+	"golang.org/x/oauth2"
 	"google.golang.org/grpc"
 
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
@@ -37,6 +39,11 @@ type config struct {
 	dialOptions       []grpc.DialOption
 	onReady           func(context.Context, grpc.ClientConnInterface) error
 	sessionless       bool
+	tokens            oauth2.TokenSource
+	tokenCache        string
+	stopOn            []error
+	info              ClientInfo
+	contract          *contract.Contract
 	dialer            dialer // replaced in tests that run in memory
 }
 
@@ -99,6 +106,13 @@ func WithOnReady(f func(ctx context.Context, conn grpc.ClientConnInterface) erro
 // noticed.
 func WithoutSession() Option { return optionFunc(func(c *config) { c.sessionless = true }) }
 
+// WithStopOn ends the Conn instead of trying on when an attempt failed in which errors.Is finds one of errs, such as
+// ErrUnauthenticated, in the error of any server. It is in StateShutdown then; Dial, WaitReady and calls return the cause.
+// Close is still to be called. Without it a Conn made by New tries for ever. Several WithStopOn add up.
+func WithStopOn(errs ...error) Option {
+	return optionFunc(func(c *config) { c.stopOn = append(c.stopOn, errs...) })
+}
+
 // check reports every contradiction between the options and the connection string.
 func (c *config) check(cs *connstring.ConnString) error {
 	var errs []error
@@ -114,9 +128,9 @@ func (c *config) check(cs *connstring.ConnString) error {
 	if c.tls != nil && (c.tls.ServerName != "" || len(c.tls.NextProtos) > 0) {
 		errs = append(errs, errors.New("WithTLS: ServerName and NextProtos are set for each server and must be empty"))
 	}
-	if mode := cs.AuthMode(); mode != connstring.AuthModeNone {
-		errs = append(errs, errors.New("the connection string asks for authentication by "+string(mode)+
-			", which this version does not do yet: leave the credentials out, or say auth=none"))
+	if mode := cs.AuthMode(); c.tokens != nil && mode != connstring.AuthModeNone {
+		errs = append(errs, errors.New("WithTokenSource contradicts the credentials in the connection string ("+string(mode)+
+			"): use one of them"))
 	}
 	if cs.CertificatePath != "" {
 		errs = append(errs, errors.New("certificatePath is not loaded by this version yet: give the client certificate with WithTLS"))

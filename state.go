@@ -17,7 +17,7 @@ const (
 	// StateTransientFailure: the last attempt failed, or two sessions in a row were lost within 2 s; the next attempt
 	// waits for its turn or is running. Calls that do not wait for ready fail with the cause.
 	StateTransientFailure
-	// StateShutdown: the Conn was closed. It stays so.
+	// StateShutdown: the Conn was closed, or ended by WithStopOn. It stays so.
 	StateShutdown
 )
 
@@ -51,6 +51,7 @@ const (
 	sessionLeaving // still serves, but is to be moved to another server
 	sessionKept    // was to be moved, and stays where it is
 	waitEnded
+	stopped // failed in a way after which the program wants no more
 	closed
 )
 
@@ -71,7 +72,7 @@ const (
 // do not wait for ready go on failing fast until a session is up, as they do on a *grpc.ClientConn. A move keeps
 // StateReady for its one attempt, since the old session serves until the new one does.
 func step(s State, o outcome) (State, action) {
-	if o == closed || s == StateShutdown {
+	if o == closed || o == stopped || s == StateShutdown {
 		return StateShutdown, actEnd
 	}
 	switch o {

@@ -49,6 +49,14 @@ func closedError() error {
 	return &callError{code: codes.Canceled, text: ErrClosed.Error(), cause: ErrClosed}
 }
 
+// endedError is the error of a call on a Conn that was closed, or has ended for a cause.
+func endedError(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return closedError()
+	}
+	return noSession(cause)
+}
+
 // contextError is the error of a call whose context ended while it waited for a session; why is what it waited for.
 func contextError(ctx context.Context, why error) error {
 	code := codes.DeadlineExceeded

@@ -6,6 +6,7 @@ package evenkeel
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,8 @@ type supervisor struct {
 	attempter attempter
 
 	ladder ladder
-	flaps  int // sessions in a row that did not live for minUptime
+	stopOn []error // what ends the Conn
+	flaps  int     // sessions in a row that did not live for minUptime
 
 	gen     *generation // the session that is up, or is being left
 	number  uint64      // of the last session
@@ -39,6 +41,10 @@ type supervisor struct {
 }
 
 func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) {
+	checker, err := cfg.checker(cs)
+	if err != nil {
+		return nil, err
+	}
 	resolver, err := cfg.source(cs)
 	if err != nil {
 		return nil, err
@@ -47,7 +53,7 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{released: release}
+	s := &supervisor{released: release, stopOn: cfg.stopOn}
 	s.attempter = attempter{
 		resolver:    discover.LastGood(resolver),
 		strategy:    strategy,
@@ -58,12 +64,18 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 		dialOptions: cfg.dialOptions,
 		dialer:      cfg.dialer,
 		maxJitter:   cfg.maxJitter(),
+		checker:     checker,
+		info:        cfg.info.withDefaults(),
 		onReady:     cfg.onReady,
 		sessionless: cfg.sessionless,
 		emit:        s.emit,
 	}
 	if s.attempter.dialer == nil {
 		s.attempter.dialer = dial.Dialer{}
+	}
+	s.attempter.auth, err = cfg.authentication(cs, s.attempter.dialer)
+	if err != nil {
+		return nil, errors.Join(append(s.release(), err)...)
 	}
 	return s, nil
 }
@@ -73,7 +85,7 @@ func (s *supervisor) run(ctx context.Context) {
 	state, next := StateConnecting, actAttempt
 	for next != actEnd {
 		state, next = step(state, s.perform(ctx, next))
-		if state == StateShutdown {
+		if state == StateShutdown && ctx.Err() != nil {
 			s.failure = ErrClosed
 		}
 		s.show(state)
@@ -138,6 +150,9 @@ func (s *supervisor) attempted(ctx context.Context, gen *generation, err error) 
 	s.answerMoves(err)
 	if err != nil {
 		s.failure, s.lost = err, "" // the next attempt leaves nobody out
+		if s.stops(err) {
+			return stopped
+		}
 		return attemptFailed
 	}
 	s.number++
@@ -147,6 +162,11 @@ func (s *supervisor) attempted(ctx context.Context, gen *generation, err error) 
 		Kind: EventConnected, Generation: gen.number, Endpoint: gen.endpoint, Observations: gen.observations,
 	})
 	return attemptSucceeded
+}
+
+// stops says whether the program wants no more attempts after one that failed so.
+func (s *supervisor) stops(err error) bool {
+	return slices.ContainsFunc(s.stopOn, func(target error) bool { return target != nil && errors.Is(err, target) })
 }
 
 // hold keeps the session until it is lost, or to be left.
@@ -270,15 +290,25 @@ func (s *supervisor) backOff(ctx context.Context) outcome {
 // shutDown releases what the Conn owns besides its session.
 func (s *supervisor) shutDown() {
 	s.answerMoves(ErrClosed)
-	s.leftover.Wait() // their lives ended with the Conn's
-	var errs []error
-	for _, release := range s.released {
-		errs = append(errs, release())
+	s.conn.cancel(ErrClosed) // also when nobody closed it
+	s.leftover.Wait()        // their lives ended with the Conn's
+	errs := s.release()
+	if s.failure != ErrClosed { //nolint:errorlint // it is set by run, never wrapped
+		errs = append([]error{s.failure}, errs...)
 	}
 	s.emit(Event{Kind: EventClosed, Generation: s.number, Err: errors.Join(errs...)})
 	if s.conn.events != nil {
 		s.conn.events.end()
 	}
+}
+
+// release closes what the Conn was made with, and returns what went wrong with that.
+func (s *supervisor) release() []error {
+	var errs []error
+	for _, release := range s.released {
+		errs = append(errs, release())
+	}
+	return errs
 }
 
 // emit tells everybody who listens. Nobody can hold it up.

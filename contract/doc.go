@@ -15,7 +15,21 @@
 //	}
 //	_, err = client.ConnectionKeepAlive(ctx, keepAlive)
 //
-// A client's contract is not compared with a server's yet.
+// Beside that it reads and compares contracts, which is how a client learns before its first call that a server lacks
+// something:
+//
+//	needed, err := contract.New(shoppb.File_shop_proto)
+//	if err != nil {
+//		return err
+//	}
+//	offered, err := contract.Parse(descriptorSet)
+//	if err != nil {
+//		return err
+//	}
+//	return contract.Compare(needed, offered, contract.SharedServices).Err()
+//
+// A descriptor set and a schema text may come from anybody. Reading them takes bounded time and memory, and what is
+// reported of them is bounded and made plain.
 //
 // # Configuration
 //
@@ -25,16 +39,18 @@
 //
 // # Errors
 //
-// The packages have no errors of their own; calls return gRPC status errors.
+// Calls return gRPC status errors. What cannot be read is an error that says why, with the line of a text. A contract that
+// does not fit is an *IncompatibleError, in which errors.Is finds ErrIncompatible.
 //
 // # Concurrency
 //
-// Clients are safe for concurrent use; messages may be read concurrently as long as nobody writes to them.
+// A Contract is never changed. Clients are safe for concurrent use; messages may be read concurrently as long as nobody writes to them.
 //
 // # Specification
 //
 // The services and field numbers are those of Chronicle's packages Cratis.Chronicle.Contracts.Clients and
-// Cratis.Chronicle.Contracts.Host.
+// Cratis.Chronicle.Contracts.Host. Descriptor sets are google/protobuf/descriptor.proto; schemas are proto3 source text. What
+// counts as a difference is written down in docs/protocol.md.
 package contract
 
 //go:generate ./generate.sh

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -100,12 +101,23 @@ func (c *Cluster) ConnectionString() string {
 	for _, s := range c.Servers {
 		addrs = append(addrs, s.Addr())
 	}
-	return "chronicle://" + strings.Join(addrs, ",")
+	return "chronicle://" + c.credentials() + strings.Join(addrs, ",")
 }
 
 // SRVConnectionString returns the string that finds the servers through the cluster's own name server.
 func (c *Cluster) SRVConnectionString() string {
-	return "chronicle+srv://" + c.config.Domain + "/?srvNameServer=" + c.DNS.Addr()
+	return "chronicle+srv://" + c.credentials() + c.config.Domain + "/?srvNameServer=" + c.DNS.Addr()
+}
+
+// credentials are those of the first client, as a connection string has them.
+func (c *Cluster) credentials() string {
+	if c.config.Auth == nil || len(c.config.Auth.Clients) == 0 {
+		return ""
+	}
+	client := c.config.Auth.Clients[0]
+	// A userinfo of package url escapes less than a connection string wants.
+	escape := func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+	return escape(client.ID) + ":" + escape(client.Secret.Reveal()) + "@"
 }
 
 // TLS returns new client settings that trust the cluster's servers and nobody else.

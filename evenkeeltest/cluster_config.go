@@ -28,6 +28,10 @@ type Config struct {
 	Plaintext bool
 	// Relays puts a relay in front of each server, by whose address clients know it (see Server.Relay).
 	Relays bool
+	// Auth has the servers ask for tokens and, where it has Clients, give them; nil lets everybody in. Each start of a server
+	// forgets the tokens that were given before. The connection strings of the cluster then hold the credentials of the first
+	// client.
+	Auth *server.AuthConfig
 	// Registry holds the settings of each server's registry; an empty Name means the server's name in DNS.
 	Registry server.RegistryConfig
 	// DrainLimit is how long Server.Drain waits for clients to leave; 0 means the server's default. How long it takes to

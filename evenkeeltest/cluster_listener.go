@@ -124,6 +124,8 @@ func (l *faultListener) route(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		return strings.HasPrefix(offer, "http/1.")
 	})
 	switch {
+	case native && fault.Bare401:
+		c.divert(func() { l.front.takeHTTP(c) })
 	case native && fault.GoAwayAfter > 0:
 		c.divert(func() { l.front.takeGRPC(c, fault.GoAwayAfter) })
 	case !native && fault.spoilsHTTP():

@@ -44,6 +44,7 @@ type serverRun struct {
 	server   *server.Server
 	listener *faultListener
 	front    *front
+	auth     *server.Authenticator // nil where nobody is asked for a token
 	ended    chan error
 }
 
@@ -211,7 +212,7 @@ func (s *Server) start() error {
 		run.server.Close()
 		return err
 	}
-	run.front = newFront(s.cluster.config, run.server, run.listener.tls, s.faults)
+	run.front = newFront(s.cluster.config, run, s.faults)
 	run.listener.front = run.front
 	go func() { run.ended <- run.server.Serve(run.listener) }()
 	s.run, s.last = run, run.server.Registry()
@@ -244,6 +245,12 @@ func (s *Server) make() (*serverRun, error) {
 		settings.TLS.GetConfigForClient = run.listener.route
 	}
 	var err error
+	if config.Auth != nil {
+		if run.auth, err = server.NewAuthenticator(*config.Auth); err != nil {
+			return nil, err
+		}
+		settings.Auth = run.auth
+	}
 	if run.server, err = server.New(settings); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,9 @@
 package evenkeeltest
 
 import (
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,9 +30,16 @@ type Fault struct {
 	// or less, at random); running calls go on. Clients that come back at once get one GOAWAY after the other. It needs TLS.
 	GoAwayAfter time.Duration
 
-	// Count and Reserve spoil the answers to probes and reservations. Setting one closes the HTTP connections that are
-	// open, so that it holds for every request from then on; with Plaintext it holds for connections made after it.
-	Count, Reserve HTTPFault
+	// Count, Reserve and Token spoil the answers to probes, reservations and requests for tokens. Setting one closes the HTTP
+	// connections that are open, so that it holds for every request from then on; with Plaintext it holds for connections
+	// made after it.
+	Count, Reserve, Token HTTPFault
+	// Bare401 answers the gRPC calls of connections made after it with 401 and no gRPC status, whatever token they carry, as
+	// a stock server does with calls that have none.
+	Bare401 bool
+
+	// Contract spoils what the server says of its contract.
+	Contract ContractFault
 
 	// RefuseConnect ends each new Connect stream at once with this code, while probes are answered: what attracts clients
 	// and cannot serve them. codes.OK, the zero value, refuses nobody.
@@ -53,7 +62,9 @@ type Fault struct {
 }
 
 // spoilsHTTP says that answers to HTTP requests are not those of the real server.
-func (f Fault) spoilsHTTP() bool { return f.Count != HTTPFault{} || f.Reserve != HTTPFault{} }
+func (f Fault) spoilsHTTP() bool {
+	return f.Count != HTTPFault{} || f.Reserve != HTTPFault{} || f.Token != HTTPFault{} || f.Bare401
+}
 
 // HTTPFault is what is wrong with the answer to an HTTP request. The zero value is the right answer. Where several fields
 // are set, the request first waits for Hang and Delay.
@@ -67,7 +78,60 @@ type HTTPFault struct {
 	// Status, ContentType and Body are the answer, where one of them is set; Status 0 means 200.
 	Status            int
 	ContentType, Body string
+	// Location makes the answer a redirect to there, with status 307 unless Status says otherwise.
+	Location string
+	// HeaderBytes adds a header of that size to the answer, in pieces.
+	HeaderBytes int
+	// Endless sends a body without end after Body, as fast as the client takes it.
+	Endless bool
+	// Drip sends Body byte by byte, with this time between two.
+	Drip time.Duration
 }
+
+// ContractFault is what is wrong with what a server says of its contract. The zero value is the right answer.
+type ContractFault struct {
+	// Hang lets CheckCompatibility wait until the fault is cleared.
+	Hang bool
+	// Incompatible, where it is not empty, has CheckCompatibility answer that the client is not compatible, for this reason.
+	Incompatible string
+	// Older is a server of before CheckCompatibility, which answers UNIMPLEMENTED; GetDescriptorSet answers with Schema, or
+	// UNIMPLEMENTED as well where that is empty.
+	Older  bool
+	Schema string
+}
+
+// IncompatibleContract is a server that says that the client needs a method which is not there.
+func IncompatibleContract() ContractFault {
+	return ContractFault{Incompatible: "Cratis.Chronicle.Contracts.Clients.ConnectionService/Connect: the method is missing"}
+}
+
+// OlderContract is a server of before CheckCompatibility whose contract has all that a session needs, but not all that
+// there is today.
+func OlderContract() ContractFault { return ContractFault{Older: true, Schema: olderSchema} }
+
+// OldestContract is a server whose contract is so old that it lacks what a session needs: keep-alives cannot be answered.
+func OldestContract() ContractFault {
+	return ContractFault{Older: true, Schema: strings.Replace(olderSchema, "rpc ConnectionKeepAlive", "rpc Ping", 1)}
+}
+
+// olderSchema is a text as stock servers answer with, of a contract that is older than ours.
+const olderSchema = `syntax = "proto3";
+package Cratis.Chronicle.Contracts.Clients;
+import "google/protobuf/empty.proto";
+
+message ConnectRequest {
+   string ConnectionId = 1;
+   string ClientVersion = 2;
+   bool IsRunningWithDebugger = 3;
+}
+message ConnectionKeepAlive {
+   string ConnectionId = 1;
+}
+service ConnectionService {
+   rpc Connect (ConnectRequest) returns (stream .Cratis.Chronicle.Contracts.Clients.ConnectionKeepAlive);
+   rpc ConnectionKeepAlive (.Cratis.Chronicle.Contracts.Clients.ConnectionKeepAlive) returns (.google.protobuf.Empty);
+}
+`
 
 // HTMLPage is an answer of 200 with a page of HTML, as a server gives that is too old to know the path.
 func HTMLPage() HTTPFault {
@@ -80,8 +144,34 @@ func CountOf(n int) HTTPFault {
 	return HTTPFault{ContentType: "application/json; charset=utf-8", Body: strconv.Itoa(n)}
 }
 
+// TokenDown is a token endpoint that cannot do its work.
+func TokenDown() HTTPFault {
+	return HTTPFault{Status: http.StatusServiceUnavailable, Body: "down for a test"}
+}
+
+// TokenRefused is the answer to a client whose credentials are wrong.
+func TokenRefused() HTTPFault {
+	return HTTPFault{
+		Status: http.StatusUnauthorized, ContentType: "application/json; charset=utf-8",
+		Body: `{"error":"invalid_client","error_description":"The specified client credentials are invalid."}`,
+	}
+}
+
+// TokenOf is an answer with that token, whether the server knows it or not, and that expires_in, which is put in as it is
+// and left out when empty.
+func TokenOf(token, expiresIn string) HTTPFault {
+	body := `{"access_token":` + strconv.Quote(token) + `,"token_type":"Bearer"`
+	if expiresIn != "" {
+		body += `,"expires_in":` + expiresIn
+	}
+	return HTTPFault{ContentType: "application/json; charset=utf-8", Body: body + "}"}
+}
+
 // replaces says that the fault brings an answer of its own.
-func (h HTTPFault) replaces() bool { return h.Status != 0 || h.ContentType != "" || h.Body != "" }
+func (h HTTPFault) replaces() bool {
+	h.Hang, h.Delay, h.Abort = false, 0, false
+	return h != HTTPFault{}
+}
 
 // SetFault replaces what the server does wrong. It takes effect at once, may be called while the server runs or is down,
 // and holds over Kill and Restart.

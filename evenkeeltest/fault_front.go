@@ -23,6 +23,7 @@ import (
 // The HTTP paths of a server that faults are for.
 const (
 	countPath   = "/connections/count"
+	tokenPath   = server.TokenPath
 	reservePath = "/connections/reserve"
 	healthPath  = "/health"
 )
@@ -33,7 +34,8 @@ const (
 type front struct {
 	config Config
 	real   *server.Server
-	tls    *tls.Config // nil in plaintext
+	auth   *server.Authenticator // nil where nobody is asked for a token
+	tls    *tls.Config           // nil in plaintext
 	faults *faults
 
 	http    *http.Server
@@ -53,9 +55,10 @@ type goAwayServer struct {
 	conns *handoff
 }
 
-func newFront(config Config, owner *server.Server, settings *tls.Config, f *faults) *front {
+func newFront(config Config, run *serverRun, f *faults) *front {
+	settings := run.listener.tls
 	fr := &front{
-		config: config, real: owner, tls: settings, faults: f,
+		config: config, real: run.server, auth: run.auth, tls: settings, faults: f,
 		web: newHandoff(), done: make(chan struct{}), goAway: make(map[time.Duration]*goAwayServer),
 	}
 	protocols := new(http.Protocols)
@@ -99,6 +102,9 @@ func (f *front) newGoAway(age time.Duration) *goAwayServer {
 	options := append([]grpc.ServerOption{
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, f.faults.options(f.config)...)
+	if f.auth != nil {
+		options = append(f.auth.ServerOptions(), options...)
+	}
 	options = append(options,
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: age}),
 		grpc.Creds(credentials.NewTLS(f.tls)), grpc.WaitForHandlers(true))
@@ -142,13 +148,22 @@ func (f *front) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	defer f.handlers.Done()
 	path := req.URL.Path
+	isGRPC := req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
+	fault, _ := f.faults.load()
 	switch {
-	case req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc"):
+	case isGRPC && fault.Bare401:
+		w.WriteHeader(http.StatusUnauthorized)
+	case isGRPC:
 		f.real.GRPC().ServeHTTP(w, req)
 	case path == countPath && f.spoil(w, req, func(now Fault) HTTPFault { return now.Count }):
 	case path == reservePath && f.spoil(w, req, func(now Fault) HTTPFault { return now.Reserve }):
+	case path == tokenPath && f.spoil(w, req, func(now Fault) HTTPFault { return now.Token }):
+	case path == tokenPath && f.auth != nil:
+		f.auth.Handler().ServeHTTP(w, req)
 	case path == countPath, path == reservePath, path == healthPath:
 		f.real.Registry().Handler().ServeHTTP(w, req)
+	case f.config.Handler != nil && f.auth != nil:
+		f.auth.Require(f.config.Handler).ServeHTTP(w, req)
 	case f.config.Handler != nil:
 		f.config.Handler.ServeHTTP(w, req)
 	default:
@@ -187,14 +202,60 @@ func (f *front) spoil(w http.ResponseWriter, req *http.Request, of func(Fault) H
 	if !fault.replaces() {
 		return false
 	}
+	f.replace(w, req, fault)
+	return true
+}
+
+// headerPiece is how long each field of an oversized header is.
+const headerPiece = 4096
+
+// replace gives the answer that the fault says. The client may be gone at any time.
+func (f *front) replace(w http.ResponseWriter, req *http.Request, fault HTTPFault) {
 	if fault.ContentType != "" {
 		w.Header().Set("Content-Type", fault.ContentType)
 	}
-	if fault.Status != 0 {
-		w.WriteHeader(fault.Status)
+	for sent := 0; sent < fault.HeaderBytes; sent += headerPiece {
+		w.Header().Add("X-Filler", strings.Repeat("x", headerPiece))
 	}
-	_, _ = io.WriteString(w, fault.Body) // the client may be gone
-	return true
+	status := fault.Status
+	if fault.Location != "" {
+		w.Header().Set("Location", fault.Location)
+		if status == 0 {
+			status = http.StatusTemporaryRedirect
+		}
+	}
+	if status != 0 {
+		w.WriteHeader(status)
+	}
+	if fault.Drip > 0 {
+		f.drip(w, req, fault)
+	} else {
+		_, _ = io.WriteString(w, fault.Body)
+	}
+	for filler := strings.Repeat(" ", headerPiece); fault.Endless; {
+		if _, err := io.WriteString(w, filler); err != nil {
+			return
+		}
+	}
+}
+
+// drip sends the body byte by byte.
+func (f *front) drip(w http.ResponseWriter, req *http.Request, fault HTTPFault) {
+	ticker := time.NewTicker(fault.Drip)
+	defer ticker.Stop()
+	out := http.NewResponseController(w)
+	for i := range len(fault.Body) {
+		if _, err := io.WriteString(w, fault.Body[i:i+1]); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-req.Context().Done():
+			return
+		case <-f.done:
+			return
+		}
+	}
 }
 
 // handoff is a listener for connections that were accepted elsewhere.

@@ -38,8 +38,14 @@ func (f *faults) options(config Config) []grpc.ServerOption {
 	)
 }
 
-// unary spoils the answers to keep-alives.
+// unary spoils the answers to keep-alives and to questions about the contract.
 func (f *faults) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	switch info.FullMethod {
+	case clientspb.ConnectionService_CheckCompatibility_FullMethodName:
+		return f.checkCompatibility(ctx, request, handler)
+	case clientspb.ConnectionService_GetDescriptorSet_FullMethodName:
+		return f.getDescriptorSet(ctx, request, handler)
+	}
 	if info.FullMethod != clientspb.ConnectionService_ConnectionKeepAlive_FullMethodName {
 		return handler(ctx, request)
 	}
@@ -56,6 +62,40 @@ func (f *faults) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		return nil, status.Error(fault.FailAnswers, "answers fail here, for a test")
 	}
 	return handler(ctx, request)
+}
+
+// checkCompatibility answers as the fault wants it.
+func (f *faults) checkCompatibility(ctx context.Context, request any, handler grpc.UnaryHandler) (any, error) {
+	fault, changed := f.load()
+	for fault.Contract.Hang {
+		select {
+		case <-changed:
+			fault, changed = f.load()
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	switch c := fault.Contract; {
+	case c.Older:
+		return nil, status.Error(codes.Unimplemented, "method CheckCompatibility not implemented, for a test")
+	case c.Incompatible != "":
+		return &clientspb.CompatibilityResponse{Incompatibilities: []string{c.Incompatible}}, nil
+	default:
+		return handler(ctx, request)
+	}
+}
+
+// getDescriptorSet answers as the fault wants it.
+func (f *faults) getDescriptorSet(ctx context.Context, request any, handler grpc.UnaryHandler) (any, error) {
+	fault, _ := f.load()
+	switch c := fault.Contract; {
+	case !c.Older:
+		return handler(ctx, request)
+	case c.Schema == "":
+		return nil, status.Error(codes.Unimplemented, "method GetDescriptorSet not implemented, for a test")
+	default:
+		return &clientspb.DescriptorSetResponse{SchemaDefinition: c.Schema}, nil
+	}
 }
 
 // faultyStream is a Connect stream as the server's own handler sees it.

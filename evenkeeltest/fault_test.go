@@ -500,3 +500,49 @@ func TestKillEndsConnectionsThatBecomeSilentMeanwhile(t *testing.T) {
 		dialling.Wait()
 	}
 }
+
+func TestFaultsOfTheContract(t *testing.T) {
+	t.Parallel()
+	c := evenkeeltest.Start(t, quick())
+	service := clientspb.NewConnectionServiceClient(client(t, c, c.Servers[0]))
+	check := func(ctx context.Context) string {
+		answer, err := service.CheckCompatibility(ctx, &clientspb.CompatibilityRequest{})
+		return fmt.Sprint(status.Code(err), answer.GetIsCompatible(), answer.GetIncompatibilities())
+	}
+	describe := func() string {
+		answer, err := service.GetDescriptorSet(t.Context(), &emptypb.Empty{})
+		return fmt.Sprint(status.Code(err), strings.Count(answer.GetSchemaDefinition(), "rpc ConnectionKeepAlive"))
+	}
+	tests := []struct {
+		name            string
+		fault           evenkeeltest.ContractFault
+		check, describe string
+	}{
+		{"none", evenkeeltest.ContractFault{}, "OK true []", "Unimplemented 0"},
+		{"incompatible", evenkeeltest.ContractFault{Incompatible: "x: gone"}, "OK false [x: gone]", "Unimplemented 0"},
+		{"older", evenkeeltest.OlderContract(), "Unimplemented false []", "OK 1"},
+		{"oldest", evenkeeltest.OldestContract(), "Unimplemented false []", "OK 0"},
+		{"older without a text", evenkeeltest.ContractFault{Older: true}, "Unimplemented false []", "Unimplemented 0"},
+	}
+	for _, tt := range tests {
+		c.Servers[0].SetFault(evenkeeltest.Fault{Contract: tt.fault})
+		if got := check(t.Context()); got != tt.check {
+			t.Errorf("%s: CheckCompatibility answers %s, want %s", tt.name, got, tt.check)
+		}
+		if got := describe(); got != tt.describe {
+			t.Errorf("%s: GetDescriptorSet answers %s, want %s", tt.name, got, tt.describe)
+		}
+	}
+	c.Servers[0].SetFault(evenkeeltest.Fault{Contract: evenkeeltest.ContractFault{Hang: true}})
+	hung, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if got, want := check(hung), "DeadlineExceeded false []"; got != want {
+		t.Errorf("hanging: got %s, want %s", got, want)
+	}
+	answered := make(chan string, 1)
+	go func() { answered <- check(t.Context()) }()
+	c.Servers[0].ClearFaults()
+	if got, want := <-answered, "OK true []"; got != want {
+		t.Errorf("once cleared: got %s, want %s", got, want)
+	}
+}

@@ -37,9 +37,13 @@ func isOwn(method string) bool {
 	return false
 }
 
-// interceptors watch the calls for the drain. They stand outside those of the user's.
+// interceptors check who calls, and watch the calls for the drain. They stand outside those of the user's.
 func (s *Server) interceptors() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
+	watch := []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
+	if s.config.Auth == nil {
+		return watch
+	}
+	return append(s.config.Auth.ServerOptions(), watch...)
 }
 
 func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

@@ -32,6 +32,11 @@ type Config struct {
 	// tests and for meshes that encrypt, and cannot be set together with TLS.
 	Plaintext bool
 
+	// Auth decides who may call. Nil lets everybody. With it gRPC calls and the requests for Handler need a bearer token;
+	// /connections/count, /connections/reserve, /health, the token endpoint and the gRPC methods that a client needs before it
+	// has a token stay anonymous, as on a stock server. Reflection needs a token then.
+	Auth *Authenticator
+
 	// Handler answers the HTTP requests that the registry does not; nil means 404.
 	Handler http.Handler
 	// GRPCOptions are added to the server's own and win over them, save for grpc.Creds: TLS is the listener's.
@@ -71,6 +76,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Handler == nil {
 		c.Handler = http.NotFoundHandler()
+	}
+	if c.Auth != nil {
+		c.Handler = c.Auth.Require(c.Handler)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -4,6 +4,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 )
 
@@ -23,3 +25,20 @@ func (r *Registry) BucketsForTest() int {
 	defer r.mu.Unlock()
 	return r.limiter.byUse.Len()
 }
+
+// TokensForTest are the tokens of an authenticator without the rest of it.
+type TokensForTest struct{ live *liveTokens }
+
+// NewTokensForTest makes some.
+func NewTokensForTest(life time.Duration, limit int) TokensForTest {
+	return TokensForTest{newLiveTokens(life, limit)}
+}
+
+// Issue makes a token.
+func (t TokensForTest) Issue(now time.Time) string { return t.live.issue(now) }
+
+// Valid says whether a token is valid.
+func (t TokensForTest) Valid(token string, now time.Time) bool { return t.live.valid(token, now) }
+
+// Size returns how many tokens are kept, and for how many there is room.
+func (t TokensForTest) Size() (live, room int) { return len(t.live.expires), cap(t.live.order) }

@@ -60,6 +60,12 @@ func (l *limiter) allow(from source, now time.Time) bool {
 	return b.tokens.AllowN(now, 1)
 }
 
+// spent says whether the source would get no token now. It takes none.
+func (l *limiter) spent(from source, now time.Time) bool {
+	element, ok := l.bySource[from]
+	return ok && element.Value.(*bucket).tokens.TokensAt(now) < 1
+}
+
 // forget drops the buckets that have been unused for so long that they are full again.
 func (l *limiter) forget(now time.Time) {
 	for front := l.byUse.Front(); front != nil; front = l.byUse.Front() {

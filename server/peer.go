@@ -22,6 +22,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
@@ -37,6 +38,7 @@ const (
 type peerServer struct {
 	addr     string
 	conn     *grpc.ClientConn
+	bearer   *credential.Bearer                // nil where peers ask for no token
 	endpoint atomic.Pointer[discover.Endpoint] // where it was found last
 	failing  atomic.Bool
 }
@@ -55,8 +57,11 @@ func newPeer(addr string, config PeersConfig) (*peerServer, error) {
 	if !config.Plaintext {
 		transport = credentials.NewTLS(config.TLS)
 	}
-	var err error
-	p.conn, err = grpc.NewClient("passthrough:///peer", // dial knows better
+	options, err := p.authenticate(config)
+	if err != nil {
+		return nil, err
+	}
+	p.conn, err = grpc.NewClient("passthrough:///peer", append(options, // dial knows better
 		grpc.WithAuthority(addr),
 		grpc.WithTransportCredentials(transport),
 		grpc.WithContextDialer(p.dial),
@@ -67,11 +72,31 @@ func newPeer(addr string, config PeersConfig) (*peerServer, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerPingInterval, Timeout: peerPingTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPeerAnswer)),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// authenticate makes what the calls to the peer carry. Tokens are asked for where the peer is.
+func (p *peerServer) authenticate(config PeersConfig) ([]grpc.DialOption, error) {
+	if config.Tokens == nil {
+		return nil, nil
+	}
+	place := credential.Place{URL: "https://" + p.addr + TokenPath, Plaintext: config.Plaintext}
+	if config.Plaintext {
+		place.URL = "http://" + p.addr + TokenPath
+	}
+	place.Client = credential.NewHTTPClient(credential.HTTPConfig{
+		TLS: config.TLS, Plaintext: config.Plaintext,
+		Dial: func(ctx context.Context, _, addr string) (net.Conn, error) { return p.dial(ctx, addr) },
+	})
+	var err error
+	if p.bearer, err = config.Tokens.At(place); err != nil {
+		return nil, err
+	}
+	return p.bearer.DialOptions(), nil
 }
 
 // dial connects to where the peer was found last.
@@ -108,4 +133,7 @@ func (p *peerServer) note(err error, logger *slog.Logger) {
 
 func (p *peerServer) close() {
 	_ = p.conn.Close() // an error would say that it is closed
+	if p.bearer != nil {
+		p.bearer.Close()
+	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
@@ -31,6 +32,8 @@ type PeersConfig struct {
 	TLS *tls.Config
 	// Plaintext connects without TLS.
 	Plaintext bool
+	// Tokens gives what the other servers ask callers for; nil means that they ask for nothing.
+	Tokens *credential.Source
 	// Self is where this server is found, as "host:port". It saves the call to itself, and is needed only where stock
 	// servers answer in this server's name.
 	Self []string

@@ -21,7 +21,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
 	"github.com/evenkeel-go/evenkeel/server"
@@ -71,7 +73,11 @@ func serveCluster(t *testing.T, n int, config server.RegistryConfig) (*neighbour
 	for i := range n {
 		config.Name = fmt.Sprintf("node%d", i)
 		registry := server.NewRegistry(config)
-		f := serveTCP(t, server.Config{Registry: registry, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}})
+		settings := server.Config{Registry: registry, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+		if config.Peers.Tokens != nil {
+			settings.Auth = newAuth(t, server.AuthConfig{})
+		}
+		f := serveTCP(t, settings)
 		f.roots = roots
 		t.Cleanup(registry.Close)
 		registry.ConnectForTest(fmt.Sprintf("client%d", i), "192.0.2.1:1")
@@ -119,6 +125,33 @@ func TestClientsOfTheWholeClusterAreListed(t *testing.T) {
 		}
 	}
 }
+
+func TestPeersThatAskForTokensAreGivenThem(t *testing.T) {
+	t.Parallel()
+	tokens, err := credential.NewClientCredentials(credential.ClientCredentialsConfig{
+		ClientID: "app", ClientSecret: connstring.NewSecret(planted),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, cluster := serveCluster(t, 3, server.RegistryConfig{Peers: server.PeersConfig{Tokens: tokens}})
+	for i, f := range cluster {
+		g := guarded{fixture: f, http: f.httpClient(t, 1)}
+		conn := f.grpcConn(t, grpc.WithPerRPCCredentials(bearer(g.token(t))))
+		if got, failed := list(t, conn); !slices.Equal(got, clientsOfAll) || len(failed) > 0 {
+			t.Errorf("server %d: got %q without %q, want %q", i, got, failed, clientsOfAll)
+		}
+	}
+}
+
+// bearer is a token that goes with every call.
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+func (bearer) RequireTransportSecurity() bool { return true }
 
 func first[A, B any](a A, _ B) A { return a }
 

@@ -27,6 +27,7 @@ type Registry struct {
 	start  time.Time // times inside are spans since then, on the monotonic clock
 	health *health.Server
 	peers  *peers // nil when there are none
+	offer  *offer
 	// instance tells this server from all others, and from what it was before it was started anew.
 	instance string
 
@@ -70,6 +71,7 @@ func NewRegistry(config RegistryConfig) *Registry {
 	}
 	r.nextExpiry.Store(math.MaxInt64)
 	r.instance = rand.Text()
+	r.offer = newOffer(config)
 	if config.Peers.Resolver != nil {
 		r.peers = newPeers(config.Peers, r.instance, config.Logger)
 	}

@@ -6,6 +6,8 @@ package server
 import (
 	"log/slog"
 	"time"
+
+	"github.com/evenkeel-go/evenkeel/contract"
 )
 
 // RegistryConfig says what a registry is called and what it allows. The zero value is a stock server's behaviour with our
@@ -15,6 +17,17 @@ type RegistryConfig struct {
 	Name string
 	// Version and CommitSHA are what GetVersionInfo answers.
 	Version, CommitSHA string
+
+	// Contract is what this server serves besides the services of this package, in contract.New(pb.File_x_proto) or from a
+	// descriptor set. CheckCompatibility compares it with what a client needs, and GetDescriptorSet answers with its text. Nil
+	// means that nothing is declared: then only the ConnectionService is compared, and GetDescriptorSet is not there.
+	Contract *contract.Contract
+	// ContractComplete says that this server serves nothing but what Contract says, so that a client that needs another service
+	// is told. Otherwise only services that both sides have are compared: stock clients send the contract of a whole event
+	// store, and must be able to connect.
+	ContractComplete bool
+	// ProtocolVersion is what CheckCompatibility tells of this server's version of the contract. Empty by default.
+	ProtocolVersion string
 
 	// Peers are the other servers of the cluster: with them the lists of clients are those of the whole cluster. The zero
 	// value means none.

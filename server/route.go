@@ -18,12 +18,16 @@ func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	switch req.URL.Path {
 	case countPath, reservePath, healthPath:
 		bounded(w, req, s.probes, s.registry.serveHTTP)
-	default:
-		s.work.enter()
-		defer s.work.leave()
-		bounded(w, req, s.requests, s.config.Handler.ServeHTTP)
-		hurryBody(w, req)
+		return
 	}
+	if auth := s.config.Auth; auth != nil && req.URL.Path == TokenPath {
+		bounded(w, req, s.requests, auth.serveToken)
+		return
+	}
+	s.work.enter()
+	defer s.work.leave()
+	bounded(w, req, s.requests, s.config.Handler.ServeHTTP)
+	hurryBody(w, req)
 }
 
 // bounded answers a request when there is a place for it, and 503 otherwise.

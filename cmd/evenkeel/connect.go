@@ -43,8 +43,9 @@ out:
 
   time           when it happened, RFC 3339 in UTC
   client         the number of the client, from 1
-  event          resolving, resolved, selected, candidate failed, connected,
-                 leaving, lost, backing off, closed, panicked
+  event          resolving, resolved, selected, candidate failed,
+                 compatibility unknown, connected, leaving, lost,
+                 backing off, closed, panicked
   endpoint       the server, as "host:port"
   generation     how many sessions the client has had
   counts         what the servers had answered when the client picked one,

@@ -240,6 +240,8 @@ func (h *holding) eventLine(p palette, e fleetEvent, since time.Duration, recove
 		}
 	case evenkeel.EventLeaving:
 		what, style = e.String(), p.alert
+	case evenkeel.EventUnchecked:
+		what, style = e.Endpoint.Addr()+" does not say whether it fits this client: "+sentence(e.Err), p.alert
 	case evenkeel.EventCandidateFailed:
 		what, style = sentence(h.adviser.explain(e.Err)), p.bad
 	case evenkeel.EventBackingOff:

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
+	"github.com/evenkeel-go/evenkeel/credential"
 )
 
 // adviser words failures for a user of the command, who has flags where a program has options. The zero value advises
@@ -44,6 +46,13 @@ func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
 	advice := trustAdvice(failed.Err)
 	if advice == "" && failed.Step == evenkeel.StepDial {
 		advice = a.tlsAdvice(failed.Err)
+	}
+	if advice == "" {
+		advice = credentialAdvice(failed.Err)
+	}
+	if errors.Is(failed.Err, evenkeel.ErrIncompatible) {
+		advice = "; the versions of server and client do not fit: upgrade the older one, or put skipCompatibilityCheck=true into " +
+			"the connection string to try all the same"
 	}
 	return fmt.Errorf("%s %s: %w%s", failed.Step, failed.Endpoint.Addr(), brief(failed.Err), advice)
 }
@@ -108,6 +117,26 @@ func endedEarly(err error) bool {
 	_, lookup := errors.AsType[*net.DNSError](err)
 	socket, ok := errors.AsType[*net.OpError](err)
 	return !lookup && (!ok || socket.Op != "dial")
+}
+
+// credentialAdvice says what to do about a server that wants other credentials, or gives no token.
+func credentialAdvice(err error) string {
+	token, ok := errors.AsType[*credential.TokenError](err)
+	switch {
+	case errors.Is(err, evenkeel.ErrUnauthenticated) && ok:
+		return "; check the user and the password in the connection string"
+	case errors.Is(err, evenkeel.ErrUnauthenticated):
+		return "; give credentials that the server takes: user:password@ in front of the host"
+	case !ok:
+		return ""
+	case token.Status == http.StatusNotFound:
+		return "; the server gives no tokens: if it wants no authentication, leave user:password@ out"
+	case token.Status == http.StatusTooManyRequests:
+		return "; the server has refused this address too often: wait, and check the user and the password"
+	case token.Reason == credential.ReasonUnreachable:
+		return ""
+	}
+	return "; see that server's log"
 }
 
 // trustAdvice says what to do about a certificate that is not trusted.

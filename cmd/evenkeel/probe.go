@@ -30,7 +30,9 @@ const (
 const probeHelp = `
 Ask every server of a connection string for its number of connections, as clients do before they pick one, and
 show what each one answers: the count (connected clients plus reservations), how long the answer took on an open
-connection, the HTTP version, and the certificate; or why there is no answer. Nothing is reserved.
+connection, the HTTP version, and the certificate; or why there is no answer. Nothing is reserved. Each server is also
+asked, once and without credentials, whether it serves what a session needs; those that do not are named with the
+reason.
 
 PICK is how likely a client that connects now ends on the server, by the loadBalancer of the connection string, as far
 as the counts tell. A server to which no connection could be made has none, and when no server gave its count there are
@@ -54,6 +56,7 @@ With --json, an object a line for each server; fields without a value are left o
   http         the version, such as "HTTP/2.0"
   certificate  subject, issuer, self_signed, not_after, days_left
   error        why there is no count
+  incompatible why the server does not serve what a session needs
   pick_chance  how likely it is picked, from 0 to 1`
 
 const probeExamples = `  evenkeel probe chronicle+srv://prod.example
@@ -102,6 +105,7 @@ type probing struct {
 	balancer string
 	resolver discover.Resolver
 	prober   balance.Prober
+	fitting  *fitting
 	adviser  adviser
 	screen   *live    // nil where nothing can be drawn anew
 	shown    []string // what the round drew there
@@ -132,6 +136,9 @@ func (p *probing) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	}
 	defer func() { err = errors.Join(err, prober.Close()) }()
 	p.prober = prober
+	if p.fitting, err = from.fitting(p.console, cs); err != nil {
+		return err
+	}
 	if p.watch && !p.asJSON && p.console.outScreen.live() {
 		p.screen = &live{w: p.console.out, size: p.console.outScreen.size}
 		defer p.screen.end()
@@ -190,6 +197,9 @@ func (p *probing) round(ctx context.Context) error {
 		return err
 	}
 	seen := askAll(ctx, p.prober, endpoints)
+	if err := p.fitting.ask(ctx, seen); err != nil {
+		return err
+	}
 	if err := interrupted(ctx); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type probeReport struct {
 	HTTP        string             `json:"http,omitempty"`
 	Certificate *certificateReport `json:"certificate,omitempty"`
 	Error       string             `json:"error,omitempty"`
+	Misfit      string             `json:"incompatible,omitempty"`
 	PickChance  *float64           `json:"pick_chance,omitempty"`
 }
 
@@ -46,6 +47,18 @@ func (t *target) prober(c *console, cs *connstring.ConnString) (*balance.HTTPPro
 	return balance.NewProber(balance.ProberConfig{TLS: config})
 }
 
+// fitting makes the question whether servers fit.
+func (t *target) fitting(c *console, cs *connstring.ConnString) (*fitting, error) {
+	if t.plaintext {
+		return newFitting(cs, nil)
+	}
+	config, err := t.tlsConfig(c, cs)
+	if err != nil {
+		return nil, err
+	}
+	return newFitting(cs, config)
+}
+
 // show prints or draws a round.
 func (p *probing) show(r round) {
 	if p.asJSON {
@@ -56,6 +69,9 @@ func (p *probing) show(r round) {
 	}
 	palette, width := newPalette(p.console.outScreen.colour), p.console.outScreen.wrapWidth()
 	lines := r.table(palette, width)
+	for _, misfit := range p.fitting.lines(p.adviser, r.seen) {
+		lines = append(append(lines, ""), wrap(misfit, width, 0)...)
+	}
 	if text := verdict(p.balancer, r.seen, r.chance); text != "" {
 		lines = append(append(lines, ""), wrap(text, width, 0)...)
 	}
@@ -95,6 +111,9 @@ func (p *probing) report(r round, i int) probeReport {
 	if len(r.chance) > 0 && !unreachable(o) {
 		report.PickChance = &r.chance[i]
 	}
+	if misfit := p.fitting.misfits[o.Endpoint.Addr()]; misfit != nil {
+		report.Misfit = printable(sentence(p.adviser.explain(misfit)), longestMisfit)
+	}
 	if o.Err != nil {
 		report.Error = printable(sentence(o.Err), longestError)
 		return report
@@ -104,6 +123,9 @@ func (p *probing) report(r round, i int) probeReport {
 	report.Certificate = describeCertificate(o.Count.TLS, r.at)
 	return report
 }
+
+// longestMisfit bounds what is shown of a contract that does not fit.
+const longestMisfit = 1000
 
 // longestError bounds what is shown of an error that a server had a part in.
 const longestError = 240

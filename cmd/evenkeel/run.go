@@ -45,7 +45,7 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 // which say nothing to a person here.
 func sentence(err error) string {
 	text := err.Error()
-	for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: "} {
+	for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: ", "contract: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	return printable(strings.Join(strings.Fields(text), " "), longestSentence)

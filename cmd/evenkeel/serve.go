@@ -38,6 +38,11 @@ named in the metadata of the answer and on standard error.
 It keeps 1024 reservations, 256 for one address, and bounds connections, clients and requests likewise; programs that
 embed the server can set these limits.
 
+With --auth token, calls need a bearer token, which clients get at /connect/token for an id and a secret. The clients are
+the lines of the --clients file, or of the variable ` + clientsVariable + `: an id, a colon and a secret in each; empty
+lines and those that begin with # are left out. Let nobody else read that file (chmod 600). The counts, reservations
+and /health stay open to all. Peers are then asked with the credentials of the --peers string.
+
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
 
@@ -53,6 +58,7 @@ out:
 
 const serveExamples = `  evenkeel serve
   evenkeel serve --listen 127.0.0.1:0 --json
+  evenkeel serve --auth token --clients clients.txt
   evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem
   evenkeel serve --cert node-1.pem --key node-1-key.pem \
       --peers chronicle+srv://prod.example`
@@ -72,11 +78,12 @@ func newServe(c *console) *cobra.Command {
 	flags.StringVar(&s.cert, "cert", "", "the certificate, a PEM file, with intermediate ones behind it")
 	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
 	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
-	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers, without credentials")
+	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers")
 	flags.StringVar(&s.peersCA, "peers-ca", "", "trust the root certificates in this PEM file for peers instead of the system's")
 	flags.DurationVar(&s.drainPeriod, "drain-period", 5*time.Second, "how long it takes, when the server ends, to tell all clients to move")
 	flags.DurationVar(&s.drainLimit, "drain-limit", 30*time.Second, "how long the server then waits for clients to leave; 0 ends it at once")
 	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
+	s.auth.addFlags(flags)
 	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -93,6 +100,8 @@ type serving struct {
 	asJSON    bool
 
 	drainPeriod, drainLimit time.Duration
+
+	auth serveAuth
 }
 
 // serveReport is the object of serve --json.
@@ -114,6 +123,10 @@ func (s *serving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	auth, err := s.auth.authenticator(s.console)
+	if err != nil {
+		return err
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -122,7 +135,7 @@ func (s *serving) run(ctx context.Context) error {
 	if s.name == "" {
 		s.name = listener.Addr().String()
 	}
-	srv, registry, err := s.server(listener.Addr(), certificate, peers)
+	srv, registry, err := s.server(listener.Addr(), certificate, peers, auth)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -194,14 +207,16 @@ func (s *serving) certificate() (*tls.Certificate, error) {
 	return readKeyPair(s.cert, s.key)
 }
 
-func (s *serving) server(addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig) (*server.Server, *server.Registry, error) {
+func (s *serving) server(
+	addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig, auth *server.Authenticator,
+) (*server.Server, *server.Registry, error) {
 	peers.Self = []string{addr.String()}
 	registry := server.NewRegistry(server.RegistryConfig{
 		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	config := server.Config{
-		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit,
+		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit, Auth: auth,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	switch {
@@ -233,6 +248,7 @@ func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
 			s.console.complain("warning: the certificate has expired: clients will refuse it, give a newer one")
 		}
 	}
+	s.auth.say(s.console)
 	if s.asJSON {
 		s.console.object(serveReport{Listening: addr.String(), ConnectionString: cs.String(), Name: s.name})
 	} else {

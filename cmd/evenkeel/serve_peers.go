@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -28,8 +29,16 @@ func (s *serving) peersConfig() (server.PeersConfig, error) {
 	if err != nil {
 		return config, &usageError{err: fmt.Errorf("--peers cannot be read: %s", sentence(err))}
 	}
-	if cs.AuthMode() != connstring.AuthModeNone || cs.CertificatePath != "" {
-		return config, usage("--peers takes no credentials and no certificate: servers ask each other without any")
+	if cs.AuthMode() == connstring.AuthModeAPIKey || cs.CertificatePath != "" {
+		return config, usage("--peers takes no API key and no certificate: servers ask each other with user:password@ or without anything")
+	}
+	if cs.AuthMode() == connstring.AuthModeClientCredentials {
+		config.Tokens, err = credential.NewClientCredentials(credential.ClientCredentialsConfig{
+			ClientID: cs.Username, ClientSecret: cs.Password,
+		})
+		if err != nil {
+			return config, &usageError{err: fmt.Errorf("--peers cannot be used: %s", sentence(err))}
+		}
 	}
 	if config.Resolver, err = evenkeel.Resolver(cs); err != nil {
 		return config, &usageError{err: fmt.Errorf("--peers cannot be used: %s", sentence(err))}

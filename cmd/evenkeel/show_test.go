@@ -90,7 +90,7 @@ func TestProbeJSON(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := &probing{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, balancer: connstring.Random, rounds: 3}
+		p := &probing{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, balancer: connstring.Random, rounds: 3, fitting: &fitting{}}
 		seen := someObservations()
 		p.show(round{seen: seen, chance: chances(p.balancer, seen), at: noon})
 		golden(t, "probe-json", out.String())

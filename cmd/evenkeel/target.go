@@ -105,9 +105,6 @@ func (t *target) text(ctx context.Context, c *console, args []string) (text stri
 // unsupported says why this version refuses to connect with a connection string; empty when it does not.
 func unsupported(cs *connstring.ConnString) string {
 	switch {
-	case cs.AuthMode() != connstring.AuthModeNone:
-		return fmt.Sprintf("the connection string asks for authentication by %s, and this version connects without authentication only",
-			cs.AuthMode())
 	case cs.CertificatePath != "":
 		return "the connection string has a certificatePath, and this version connects without a client certificate only"
 	default:

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package evenkeel
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"golang.org/x/oauth2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/credential"
+	"github.com/evenkeel-go/evenkeel/discover"
+)
+
+// ErrUnauthenticated is found by errors.Is in the error of a server that refuses the client: at its token endpoint, or when
+// the session begins. Trying that server again does not help before somebody changes something.
+var ErrUnauthenticated = errors.New("the server refuses the client's credentials")
+
+// WithTokenSource takes tokens from ts instead of asking servers for them, and contradicts credentials in the connection
+// string. It is asked when a token is needed or was refused, a call at a time; one that takes more than 5 s fails the calls
+// that wait for it.
+func WithTokenSource(ts oauth2.TokenSource) Option {
+	return optionFunc(func(c *config) { c.tokens = ts })
+}
+
+// WithTokenCache keeps tokens in files of that folder, for programs that run for a moment and often: credentials of the
+// connection string are then not exchanged for a token each time. The files are for this user alone; who can read them can
+// act as the client until the token expires. A failure to write one is logged, and nothing else.
+func WithTokenCache(folder string) Option {
+	return optionFunc(func(c *config) { c.tokenCache = folder })
+}
+
+// authenticator makes the credentials for the connections to one server. Its zero value makes none.
+type authenticator struct {
+	tokens *credential.Source
+	apiKey credential.Secret
+	tls    *tls.Config // nil for plaintext
+	dialer dialer
+}
+
+// authentication is how the clients of a Conn prove who they are.
+func (c *config) authentication(cs *connstring.ConnString, d dialer) (authenticator, error) {
+	a := authenticator{tls: c.tlsConfig(cs), dialer: d}
+	var err error
+	switch {
+	case c.tokens != nil:
+		a.tokens, err = credential.NewTokenSource(c.tokens)
+	case cs.AuthMode() == connstring.AuthModeClientCredentials:
+		a.tokens, err = credential.NewClientCredentials(credential.ClientCredentialsConfig{
+			ClientID: cs.Username, ClientSecret: cs.Password, CacheDir: c.tokenCache, CacheFailed: c.cacheFailed,
+		})
+	case cs.AuthMode() == connstring.AuthModeAPIKey:
+		a.apiKey = cs.APIKey
+		_, err = credential.NewAPIKey(cs.APIKey, credential.Place{})
+	}
+	return a, err
+}
+
+// cacheFailed tells the log that a token could not be kept.
+func (c *config) cacheFailed(err error) {
+	if c.logger != nil {
+		c.logger.Warn("evenkeel: the token cache cannot be written", "error", err.Error())
+	}
+}
+
+// identity is what the calls of one generation carry. A nil one carries nothing.
+type identity struct {
+	bearer  *credential.Bearer // nil with an API key
+	options []grpc.DialOption
+}
+
+// at makes the identity for a server, whose address is known.
+func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
+	place := credential.Place{Plaintext: a.tls == nil}
+	switch {
+	case a.apiKey != nil:
+		key, err := credential.NewAPIKey(a.apiKey, place)
+		return &identity{options: []grpc.DialOption{grpc.WithPerRPCCredentials(key)}}, err
+	case a.tokens == nil:
+		return nil, nil
+	}
+	place.URL = "https://" + endpoint.Authority() + credential.TokenPath
+	http := credential.HTTPConfig{Dial: a.dial(endpoint)}
+	if place.Plaintext {
+		place.URL, http.Plaintext = "http://"+endpoint.Authority()+credential.TokenPath, true
+	} else {
+		http.TLS = a.tls.Clone()
+		http.TLS.ServerName = endpoint.VerifyName()
+	}
+	place.Client = credential.NewHTTPClient(http)
+	bearer, err := a.tokens.At(place)
+	if err != nil {
+		return nil, err
+	}
+	return &identity{bearer: bearer, options: bearer.DialOptions()}, nil
+}
+
+// dial leads every connection to the one address of the attempt.
+func (a *authenticator) dial(endpoint discover.Endpoint) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return a.dialer.Dial(ctx, endpoint) }
+}
+
+// dialOptions are the options of the generation's connections.
+func (i *identity) dialOptions() []grpc.DialOption {
+	if i == nil {
+		return nil
+	}
+	return i.options
+}
+
+// ready waits until there is a token, where there has to be one.
+func (i *identity) ready(ctx context.Context) error {
+	if i == nil || i.bearer == nil {
+		return nil
+	}
+	err := i.bearer.Ready(ctx)
+	if errors.Is(err, credential.ErrRefused) {
+		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+	}
+	return err
+}
+
+// renewable says that another token may be had when one was refused.
+func (i *identity) renewable() bool { return i != nil && i.bearer != nil }
+
+// close ends what is going on.
+func (i *identity) close() {
+	if i.renewable() {
+		i.bearer.Close()
+	}
+}
+
+// refusedClient says that the error of a call is about who made it. A session that has begun and is refused later is lost
+// like any other.
+func refusedClient(err error) bool {
+	if err == nil || errors.Is(err, io.EOF) {
+		return false
+	}
+	code := status.Code(err)
+	return code == codes.Unauthenticated || code == codes.PermissionDenied
+}

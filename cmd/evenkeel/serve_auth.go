@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/server"
+)
+
+const (
+	// clientsVariable is the environment variable that may hold the list of clients.
+	clientsVariable = "EVENKEEL_CLIENTS"
+	// maxClientsFile is how long a list of clients may be.
+	maxClientsFile = 1 << 20
+
+	authNone  = "none"
+	authToken = "token"
+)
+
+// serveAuth is the flags that say who may call the server.
+type serveAuth struct {
+	mode    string
+	clients string
+	dev     bool
+	life    time.Duration
+}
+
+func (a *serveAuth) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&a.mode, "auth", authNone, `who may call: "none" lets everybody, "token" lets clients that got a token for their credentials`)
+	flags.StringVar(&a.clients, "clients", "", "with --auth token, the clients: a file with an id, a colon and a secret in each line")
+	flags.BoolVar(&a.dev, "dev", false, "with --auth token, let in the development client, whose secret everybody knows")
+	flags.DurationVar(&a.life, "token-life", time.Hour, "how long a token is valid, at least 1s")
+}
+
+// authenticator makes what lets clients in; nil lets everybody in.
+func (a *serveAuth) authenticator(c *console) (*server.Authenticator, error) {
+	switch a.mode {
+	case authNone:
+		if a.clients != "" || a.dev {
+			return nil, usage("--clients and --dev are for --auth token")
+		}
+		return nil, nil
+	case authToken:
+	default:
+		return nil, usage(`--auth must be "none" or "token"`)
+	}
+	if a.life < time.Second {
+		return nil, usage("--token-life must be 1s or more")
+	}
+	clients, err := a.list(c)
+	if err != nil {
+		return nil, err
+	}
+	if a.dev {
+		clients = append(clients, developmentClient())
+	}
+	if len(clients) == 0 {
+		return nil, usage("--auth token needs clients: a file with --clients, the variable %s, or, in development, --dev", clientsVariable)
+	}
+	auth, err := server.NewAuthenticator(server.AuthConfig{Clients: clients, TokenLife: a.life})
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("the clients cannot be used: %s", sentence(err))}
+	}
+	return auth, nil
+}
+
+// list reads the clients from the file, or else from the environment.
+func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
+	var text string
+	from := "the --clients file"
+	switch variable, found := c.getenv(clientsVariable); {
+	case a.clients != "":
+		var err error
+		if text, err = a.read(c); err != nil {
+			return nil, err
+		}
+	case found:
+		text, from = variable, clientsVariable
+	default:
+		return nil, nil
+	}
+	clients, err := server.ParseClients(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be used: %s", from, sentence(err))
+	}
+	return clients, nil
+}
+
+// read reads the file, and says so when others can as well.
+func (a *serveAuth) read(c *console) (string, error) {
+	f, err := os.Open(a.clients) //nolint:gosec // the user says which file
+	if err != nil {
+		return "", fmt.Errorf("the --clients file cannot be read: %w; give the path of a file with a client in each line", pathless(err))
+	}
+	defer func() { _ = f.Close() }() // only read
+	if info, err := f.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		c.complain("warning: others can read the --clients file, which has secrets in it: chmod 600 it")
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxClientsFile+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the --clients file cannot be read: %w", pathless(err))
+	case len(content) > maxClientsFile:
+		return "", fmt.Errorf("the --clients file is longer than 1 MiB")
+	}
+	return string(content), nil
+}
+
+// developmentClient is the client of the development string, as stock development servers have it.
+func developmentClient() server.AuthClient {
+	rest, _ := strings.CutPrefix(connstring.Development, "chronicle://")
+	user, _, _ := strings.Cut(rest, "@")
+	id, secret, _ := strings.Cut(user, ":")
+	return server.AuthClient{ID: id, Secret: connstring.NewSecret(secret)}
+}
+
+// say tells what clients have to do.
+func (a *serveAuth) say(c *console) {
+	switch {
+	case a.mode != authToken:
+	case a.dev:
+		dev := developmentClient()
+		c.complain("clients have to give credentials: %s:%s@ in front of the host will do, for everybody, because of --dev", dev.ID, dev.Secret.Reveal())
+	default:
+		c.complain("clients have to give their credentials: put user:password@ in front of the host")
+	}
+}

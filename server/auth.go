@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evenkeel-go/evenkeel/connstring"
+)
+
+// TokenPath is where a server with clients of its own gives tokens.
+const TokenPath = "/connect/token"
+
+// maxToken is how long a token may be that is looked at.
+const maxToken = 32 << 10
+
+// errNotValid is what a caller is told of a token that is not good here, for whatever reason.
+var errNotValid = errors.New("the token is not valid here, or has expired")
+
+// AuthClient is somebody who may ask for tokens.
+type AuthClient struct {
+	ID     string
+	Secret connstring.Secret
+}
+
+// AuthConfig says who may call. Zero and negative numbers mean their defaults. NewAuthenticator copies it.
+type AuthConfig struct {
+	// Clients may ask the token endpoint for tokens. Without any there is no token endpoint.
+	Clients []AuthClient
+	// Verify judges tokens that were not given by this server, such as those of an identity provider; nil refuses them. It
+	// is called at the beginning of each call and request that needs a token, at the same time by many, and holds up that one
+	// only. Its error is not shown to the caller.
+	Verify func(ctx context.Context, token string) error
+
+	// TokenLife is how long a token is valid. Default 1 h; at least 1 s.
+	TokenLife time.Duration
+	// MaxTokens bounds the tokens that are valid at a time; beyond it the oldest is valid no more. Default 65536, which is
+	// about 10 MB.
+	MaxTokens int
+	// FailureRate is how many requests for a token a second may be refused to one address (an IPv6 /64 counts as one), and
+	// FailureBurst how many at once. Beyond it all requests for tokens from there get 429. Defaults 1 and 20.
+	FailureRate  float64
+	FailureBurst int
+
+	// Logger is told of refusals, at debug level; nil means silence.
+	Logger *slog.Logger
+}
+
+// Authenticator gives tokens and checks them. It can be used without a Server, in any gRPC or HTTP server. It is safe for
+// concurrent use, and there is nothing to close.
+//
+// Tokens are random and known to this Authenticator only: they are not valid on other servers, nor after a restart.
+// Evenkeel's client asks for another one then.
+type Authenticator struct {
+	secrets map[string][sha256.Size]byte // digests of the secrets, by client id
+	nobody  [sha256.Size]byte            // the digest of no secret
+	verify  func(context.Context, string) error
+	tokens  *liveTokens
+	logger  *slog.Logger
+
+	mu       sync.Mutex
+	failures *limiter // guarded by mu
+}
+
+// NewAuthenticator returns an authenticator, or an error that names all that is wrong with the configuration.
+func NewAuthenticator(config AuthConfig) (*Authenticator, error) {
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Authenticator{
+		secrets: make(map[string][sha256.Size]byte, len(config.Clients)),
+		verify:  config.Verify,
+		tokens:  newLiveTokens(max(positiveOr(config.TokenLife, time.Hour), time.Second), positiveOr(config.MaxTokens, 65536)),
+		failures: newLimiter(
+			positiveOr(config.FailureRate, 1), positiveOr(config.FailureBurst, 20)),
+		logger: config.Logger,
+	}
+	_, _ = rand.Read(a.nobody[:]) // it never fails, says its documentation
+	var faults []error
+	if len(config.Clients) == 0 && config.Verify == nil {
+		faults = append(faults, errors.New("auth config: neither Clients nor Verify: nobody could call"))
+	}
+	for _, client := range config.Clients {
+		switch _, twice := a.secrets[client.ID]; {
+		case client.ID == "" || client.Secret.IsZero():
+			faults = append(faults, errors.New("auth config: a client without an id or without a secret"))
+		case twice:
+			faults = append(faults, errors.New("auth config: two clients with the same id"))
+		}
+		a.secrets[client.ID] = sha256.Sum256([]byte(client.Secret.Reveal()))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// checkClient says whether these are the credentials of a client, in a time that tells nothing of the secret.
+func (a *Authenticator) checkClient(id, secret string) bool {
+	want, known := a.secrets[id]
+	if !known {
+		want = a.nobody
+	}
+	got := sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && known
+}
+
+// checkHeader checks the value of an authorization header or metadata.
+func (a *Authenticator) checkHeader(ctx context.Context, value string) error {
+	scheme, token, ok := strings.Cut(value, " ")
+	token = strings.TrimSpace(token)
+	if !ok || !strings.EqualFold(scheme, "bearer") || token == "" || len(token) > maxToken {
+		return errNotValid
+	}
+	if a.tokens.valid(token, time.Now()) {
+		return nil
+	}
+	if a.verify != nil && a.verify(ctx, token) == nil {
+		return nil
+	}
+	return errNotValid
+}
+
+// blocked says whether an address has been refused tokens too often of late.
+func (a *Authenticator) blocked(from source, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failures.spent(from, now)
+}
+
+// failed counts a refusal.
+func (a *Authenticator) failed(from source, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failures.allow(from, now)
+}
