@@ -154,10 +154,10 @@ func TestAServerThatCannotBeAskedIsUsedAndAnEventSaysSo(t *testing.T) {
 		{"neither method", func(s *memoryServer) { s.answers(nil, unimplemented) }, "neither by CheckCompatibility nor by GetDescriptorSet"},
 		{"no text", func(s *memoryServer) { s.describes("", nil) }, "has no services"},
 		{"HTML", func(s *memoryServer) { s.describes("<!doctype html>", nil) }, "cannot be read"},
-		{"the check fails", func(s *memoryServer) { s.answers(nil, status.Error(codes.Internal, "a\nb")) }, "CheckCompatibility: rpc error: code = Internal desc = a; b"},
-		{"the check is refused", func(s *memoryServer) { s.answers(nil, status.Error(codes.Unauthenticated, "who")) }, "code = Unauthenticated"},
-		{"too many checks", func(s *memoryServer) { s.answers(nil, status.Error(codes.ResourceExhausted, "later")) }, "code = ResourceExhausted"},
-		{"the text fails", func(s *memoryServer) { s.describes("", status.Error(codes.Unknown, "oops")) }, "GetDescriptorSet: rpc error: code = Unknown"},
+		{"the check fails", func(s *memoryServer) { s.answers(nil, status.Error(codes.Internal, "a\nb")) }, "CheckCompatibility: Internal: a; b"},
+		{"the check is refused", func(s *memoryServer) { s.answers(nil, status.Error(codes.Unauthenticated, "who")) }, "Unauthenticated: who"},
+		{"too many checks", func(s *memoryServer) { s.answers(nil, status.Error(codes.ResourceExhausted, "later")) }, "ResourceExhausted: later"},
+		{"the text fails", func(s *memoryServer) { s.describes("", status.Error(codes.Unknown, "oops")) }, "GetDescriptorSet: Unknown: oops"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
