@@ -38,6 +38,11 @@ func (s *Server) Drain(ctx context.Context) error {
 			err = fmt.Errorf("drain: still open: %s: %w", s.leftOver(), err)
 		}
 	}
+	if err != nil {
+		s.drainFailure.CompareAndSwap(nil, &err)
+	} else if failure := s.drainFailure.Load(); failure != nil {
+		return *failure // the clients have not left: another call has cut them off
+	}
 	if ctx.Err() == nil {
 		s.finish(ctx)
 	}

@@ -48,6 +48,24 @@ func TestDrainSaysWhatHasNotLeft(t *testing.T) {
 	}
 }
 
+// The first one to give up cuts off what the other one waits for.
+func TestDrainsAtOnceSayTheSame(t *testing.T) {
+	t.Parallel()
+	onFakeClock(t, func(t *testing.T, config server.Config) {
+		f, _ := serveApplication(t, config)
+		ended := hold(t, f.grpcConn(t))
+		first := drain(t, f)
+		time.Sleep(time.Second)
+		second := drain(t, f)
+		for _, done := range []<-chan error{first, second} {
+			if err := <-done; !errors.Is(err, server.ErrDrainLimit) {
+				t.Errorf("drain: got %v, want %v", err, server.ErrDrainLimit)
+			}
+		}
+		<-ended
+	})
+}
+
 func TestDrainSaysWhichClientsHaveNotLeft(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
