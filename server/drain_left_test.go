@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -62,7 +65,9 @@ func TestDrainsAtOnceSayTheSame(t *testing.T) {
 				t.Errorf("drain: got %v, want %v", err, server.ErrDrainLimit)
 			}
 		}
-		<-ended
+		if err := <-ended; status.Code(err) != codes.Unavailable {
+			t.Errorf("call: got %v, want Unavailable", err)
+		}
 	})
 }
 
