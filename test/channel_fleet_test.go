@@ -7,8 +7,7 @@ package test_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
@@ -133,27 +132,26 @@ func (f *channelFleet) kill(numbers ...int) {
 // dial makes a channel to the fleet.
 func (f *channelFleet) dial(extra ...grpc.DialOption) *grpc.ClientConn {
 	f.t.Helper()
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(f.ca.ca.PEM()) {
-		f.t.Fatal("the authority has no certificate")
-	}
+	return dialChannel(f.t, f.ca, fmt.Sprintf("dns://%s/%s:%s", f.dns.addr, channelName, f.port), extra...)
+}
+
+// dialChannel makes a channel, which ends with the test.
+func dialChannel(t *testing.T, ca *authority, target string, extra ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	keep, err := channel.New(channel.Config{
 		Interval: channelInterval, MaxInterval: channelMaxInterval, MinInterval: channelMinInterval, DrainTimeout: channelDrain,
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	options := append(keep.DialOptions(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots})))
-	conn, err := grpc.NewClient(fmt.Sprintf("dns://%s/%s:%s", f.dns.addr, channelName, f.port), append(options, extra...)...)
+	options := append(keep.DialOptions(), grpc.WithTransportCredentials(credentials.NewTLS(ca.tls())))
+	conn, err := grpc.NewClient(target, append(options, extra...)...)
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	f.t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			f.t.Error(err)
-		}
-		if err := keep.Close(); err != nil {
-			f.t.Error(err)
+	t.Cleanup(func() {
+		if err := errors.Join(conn.Close(), keep.Close()); err != nil {
+			t.Error(err)
 		}
 	})
 	return conn

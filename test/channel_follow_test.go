@@ -7,6 +7,7 @@ package test_test
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -281,10 +282,8 @@ func watchAll(ctx context.Context, t *testing.T, conn *grpc.ClientConn, servers 
 			t.Fatal(err)
 		}
 		server := 0
-		for _, n := range servers {
-			if p, ok := peer.FromContext(stream.Context()); ok && host(p) == loopback(n) {
-				server = n
-			}
+		if p, ok := peer.FromContext(stream.Context()); ok && slices.Contains(servers, numberOf(p)) {
+			server = numberOf(p)
 		}
 		if w.streams[server] != nil || server == 0 {
 			cancel()

@@ -7,23 +7,17 @@ package test_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 )
 
 const (
-	// namespaceVariable says to a run of the tests that it has a network of its own.
-	namespaceVariable = "EVENKEEL_TEST_NAMESPACE"
 	// partitionLimit bounds a run in a network of its own, with the build of the command.
 	partitionLimit = 2 * time.Minute
 
@@ -41,12 +35,12 @@ const (
 // Servers that the network has cut off are left within the time-out of the transport, calls go to those that can be
 // reached, and come back by themselves. That the name server is cut off as well changes nothing.
 func TestChannelSurvivesAPartition(t *testing.T) {
-	if os.Getenv(namespaceVariable) == "" {
-		inNamespace(t)
+	find(t, "nft")
+	find(t, "knotd")
+	if !inNamespace(t, partitionLimit) {
 		return
 	}
 	ctx := within(t)
-	loopbackUp(t)
 	f := startChannelFleet(ctx, t, 3)
 	tr := startTraffic(t, f.dial(grpc.WithKeepaliveParams(keepalive.ClientParameters{Timeout: pingTimeout})))
 	tr.await(ctx, time.Time{}, "calls to all servers", func(calls []fleetCall) bool { return reached(calls, 1, 2, 3) })
@@ -73,65 +67,6 @@ func TestChannelSurvivesAPartition(t *testing.T) {
 		if took := firstOn(calls, n).Sub(healed); took > healedLimit {
 			t.Errorf("server %d had its first call %v after the end of the partition, want %v at most", n, took, healedLimit)
 		}
-	}
-}
-
-// inNamespace runs the test again in a process with a user and a network namespace of its own, which end with it. No
-// privileges are needed where the system lets everybody have namespaces.
-func inNamespace(t *testing.T) {
-	t.Helper()
-	alone(t)
-	find(t, "nft")
-	find(t, "knotd")
-	ctx, cancel := context.WithTimeout(t.Context(), partitionLimit)
-	defer cancel()
-	own := func(path string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, path, args...)
-		cmd.Env = append(os.Environ(), namespaceVariable+"=own")
-		cmd.WaitDelay = outputLimit
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		}
-		return cmd
-	}
-	// A container may forbid namespaces, and nothing that is installed would change that.
-	if output, err := own(find(t, "nft"), "list", "ruleset").CombinedOutput(); err != nil {
-		t.Skipf("no network namespace can be had here: %v: %s", err, output)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := own(self, "-test.run", "^"+t.Name()+"$", "-test.v").CombinedOutput()
-	if err != nil {
-		t.Fatalf("in a network of its own: %v\n%s", err, output)
-	}
-	for line := range strings.Lines(string(output)) {
-		if strings.Contains(line, "calls failed") {
-			t.Log(strings.TrimSpace(line))
-		}
-	}
-	if !strings.Contains(string(output), "--- PASS: "+t.Name()) {
-		t.Errorf("in a network of its own the test did not pass:\n%s", output)
-	}
-}
-
-// loopbackUp makes the loopback interface of a new network usable.
-func loopbackUp(t *testing.T) {
-	t.Helper()
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := unix.NewIfreq("lo")
-	if err == nil {
-		request.SetUint16(unix.IFF_UP)
-		err = unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request)
-	}
-	if err := errors.Join(err, unix.Close(socket)); err != nil {
-		t.Fatalf("loopback interface: %v", err)
 	}
 }
 

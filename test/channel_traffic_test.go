@@ -41,7 +41,7 @@ type traffic struct {
 // fleetCall is one call that has ended.
 type fleetCall struct {
 	began, ended time.Time
-	server       string // the address that answered; empty when the call failed before it had one
+	server       int // that answered, by the last byte of its address; 0 when the call failed before it had one
 	err          error
 }
 
@@ -83,16 +83,16 @@ func one(ctx context.Context, client hostpb.ServerClient) fleetCall {
 	made := fleetCall{began: time.Now()}
 	_, made.err = client.GetVersionInfo(ctx, &emptypb.Empty{}, grpc.Peer(&from))
 	made.ended = time.Now()
-	made.server = host(&from)
+	made.server = numberOf(&from)
 	return made
 }
 
-// host is the IP address of a peer; empty when there is none.
-func host(p *peer.Peer) string {
+// numberOf is the number of a server: the last byte of its address, and 0 where there is none.
+func numberOf(p *peer.Peer) int {
 	if addr, ok := p.Addr.(*net.TCPAddr); ok {
-		return addr.IP.String()
+		return int(addr.IP[len(addr.IP)-1])
 	}
-	return ""
+	return 0
 }
 
 func (tr *traffic) note(made fleetCall) {
@@ -157,8 +157,8 @@ func (tr *traffic) run(ctx context.Context, span time.Duration) {
 }
 
 // shares are how many calls each server has answered.
-func shares(calls []fleetCall) map[string]int {
-	counts := make(map[string]int)
+func shares(calls []fleetCall) map[int]int {
+	counts := make(map[int]int)
 	for _, c := range calls {
 		if c.err == nil {
 			counts[c.server]++
@@ -182,7 +182,7 @@ func failed(calls []fleetCall) []error {
 func reached(calls []fleetCall, servers ...int) bool {
 	counts := shares(calls)
 	for _, n := range servers {
-		if counts[loopback(n)] == 0 {
+		if counts[n] == 0 {
 			return false
 		}
 	}
@@ -193,7 +193,7 @@ func reached(calls []fleetCall, servers ...int) bool {
 func firstOn(calls []fleetCall, servers ...int) time.Time {
 	for _, c := range calls {
 		for _, n := range servers {
-			if c.err == nil && c.server == loopback(n) {
+			if c.err == nil && c.server == n {
 				return c.ended
 			}
 		}
@@ -206,7 +206,7 @@ func lastOn(calls []fleetCall, servers ...int) time.Time {
 	var last time.Time
 	for _, c := range calls {
 		for _, n := range servers {
-			if c.server == loopback(n) && c.began.After(last) {
+			if c.server == n && c.began.After(last) {
 				last = c.began
 			}
 		}
@@ -243,7 +243,7 @@ func (tr *traffic) even(calls []fleetCall, servers ...int) {
 	}
 	want := all / len(servers)
 	for _, n := range servers {
-		if got := counts[loopback(n)]; got < want-want/10 || got > want+want/10 {
+		if got := counts[n]; got < want-want/10 || got > want+want/10 {
 			tr.t.Errorf("server %d had %d of %d calls, want %d within a tenth", n, got, all, want)
 		}
 	}
