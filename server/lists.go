@@ -45,6 +45,7 @@ func (s *connectionService) list(stream grpc.ServerStream) error {
 		return status.Error(codes.ResourceExhausted, "too many lists of connected clients at a time")
 	}
 	defer r.lists.leave(from)
+	uncompressed(ctx)
 	items, header := r.view(ctx)
 	if ctx.Err() != nil {
 		return statusOfContext(ctx)

@@ -31,6 +31,7 @@ func (s *connectionService) ObserveConnectedClients(
 		return status.Error(codes.ResourceExhausted, "too many observers of connected clients")
 	}
 	defer r.observers.leave(from)
+	uncompressed(ctx)
 	o := &observer{registry: r, stream: stream, out: newOutbox(stream, r), seed: maphash.MakeSeed()}
 	if r.peers != nil && !wantsLocal(ctx) {
 		o.theirs = r.peers.overview

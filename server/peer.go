@@ -64,7 +64,7 @@ func newPeer(addr string, config PeersConfig) (*peerServer, error) {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: peerBackoff / 4, Multiplier: 1.6, Jitter: 0.2, MaxDelay: peerBackoff},
-			MinConnectTimeout: peerBackoff,
+			MinConnectTimeout: max(peerBackoff, config.Timeout),
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerPingInterval, Timeout: peerPingTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPeerAnswer)),

@@ -68,6 +68,7 @@ func serveCluster(t *testing.T, n int, config server.RegistryConfig) (*neighbour
 	if config.Peers.Timeout == 0 {
 		config.Peers.Timeout = patience // nobody is waited for here, but the machine may be busy
 	}
+	config.StaleAfter = time.Hour // the clients send no keep-alives
 	config.Peers.Resolver = new(neighbourhood)
 	config.Peers.TLS = &tls.Config{RootCAs: roots}
 	all := config.Peers.Resolver.(*neighbourhood)
@@ -144,11 +145,13 @@ func TestServerUnderSeveralNamesCountsOnce(t *testing.T) {
 
 func TestPeerThatDoesNotAnswerIsReported(t *testing.T) {
 	t.Parallel()
-	all, cluster := serveCluster(t, 3, server.RegistryConfig{Peers: server.PeersConfig{Timeout: time.Second}})
+	all, cluster := serveCluster(t, 3, server.RegistryConfig{Peers: server.PeersConfig{Timeout: 3 * time.Second}})
 	// One that is down, one that takes the connection and says nothing, and one that others have left.
 	if err := askHealth(t, cluster[1].grpcConn(t)); err != nil {
 		t.Fatalf("call: %v", err) // it has begun to serve
 	}
+	conn := cluster[0].grpcConn(t)
+	list(t, conn) // the connections to the peers are there now
 	cluster[1].Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -156,7 +159,6 @@ func TestPeerThatDoesNotAnswerIsReported(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	all.set(t, cluster[0].addr, cluster[1].addr, cluster[2].addr, silent.Addr().String())
-	conn := cluster[0].grpcConn(t)
 	got, failed := list(t, conn)
 	if want := []string{"client0@node0", "client2@node2"}; !slices.Equal(got, want) {
 		t.Errorf("clients: got %q, want %q", got, want)
@@ -267,11 +269,13 @@ func TestManyHungPeersCostNoOtherPeer(t *testing.T) {
 	defer func() { _ = silent.Close() }() // the system takes connections in, and nobody answers
 	port := silent.Addr().(*net.TCPAddr).Port
 	var addrs []string
-	for i := range 100 {
+	for i := range 50 {
 		addrs = append(addrs, fmt.Sprintf("127.0.1.%d:%d", 1+i, port))
 	}
-	all.set(t, append(addrs, cluster[1].addr)...) // the healthy one is the last
-	got, failed := list(t, cluster[0].grpcConn(t))
+	conn := cluster[0].grpcConn(t)
+	list(t, conn)                                 // the connection to the healthy one is there now
+	all.set(t, append(addrs, cluster[1].addr)...) // and it is the last
+	got, failed := list(t, conn)
 	if want := clientsOfAll[:2]; !slices.Equal(got, want) {
 		t.Errorf("clients: got %q, want %q", got, want)
 	}

@@ -59,7 +59,6 @@ func (p *progress) await(ctx context.Context, bytes int64) bool {
 type writtenStream struct {
 	grpc.ServerStream
 	progress *progress
-	sent     bool
 }
 
 // SendMsg implements grpc.ServerStream.
@@ -68,18 +67,12 @@ func (s *writtenStream) SendMsg(m any) error {
 	if !ok {
 		return s.ServerStream.SendMsg(m)
 	}
-	ctx := s.Context()
-	if !s.sent {
-		// Compressed, it would have another length. An error would say that the headers are sent, which they are not.
-		_ = grpc.SetSendCompressor(ctx, encoding.Identity)
-		s.sent = true
-	}
 	end := s.progress.written.Load() + int64(proto.Size(message))
 	if err := s.ServerStream.SendMsg(m); err != nil {
 		return err
 	}
-	if !s.progress.await(ctx, end) {
-		return statusOfContext(ctx)
+	if !s.progress.await(s.Context(), end) {
+		return statusOfContext(s.Context())
 	}
 	return nil
 }
@@ -88,6 +81,12 @@ func (s *writtenStream) SendMsg(m any) error {
 func isFollowed(method string) bool {
 	return method == clientspb.ConnectionService_GetConnectedClients_FullMethodName ||
 		method == clientspb.ConnectionService_ObserveConnectedClients_FullMethodName
+}
+
+// uncompressed makes a followed method's answers be sent as they are: compressed, they would have another length. It is for
+// the handler itself, whom no interceptor comes after, before anything is sent.
+func uncompressed(ctx context.Context) {
+	_ = grpc.SetSendCompressor(ctx, encoding.Identity) // an error would say that the headers are sent
 }
 
 // followed returns the stream as one whose messages are followed until they are written, where that can be done.

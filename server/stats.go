@@ -10,6 +10,7 @@ type RegistryStats struct {
 	Clients      int // connected now
 	Reservations int // live now
 	Observers    int // of the list of clients, now
+	Lists        int // answers to GetConnectedClients that are being made or are on their way, now
 
 	InvalidClients      uint64 // refused for an id that is empty or too long
 	RefusedClients      uint64 // refused since there were too many
@@ -45,7 +46,7 @@ func (r *Registry) Stats() RegistryStats {
 	clients, reservations := r.connected, r.reservations.len()
 	r.mu.Unlock()
 	return RegistryStats{
-		Clients: clients, Reservations: reservations, Observers: r.observers.inside(),
+		Clients: clients, Reservations: reservations, Observers: r.observers.inside(), Lists: r.lists.inside(),
 		InvalidClients:      r.tallies.invalid.Load(),
 		RefusedClients:      r.places.refusals(),
 		TakenClients:        r.tallies.taken.Load(),
