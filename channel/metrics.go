@@ -60,51 +60,58 @@ func (m *metrics) changed(c Change) {
 	}
 }
 
-// states counts the endpoints of one target by their state.
+// states counts the endpoints of one channel of grpc-go by their state.
 type states struct {
 	metrics *metrics
 	target  string
 
 	mu     sync.Mutex
-	last   map[string]connectivity.State // guarded by mu; by address
-	closed bool                          // guarded by mu
+	counts [connectivity.Shutdown]int64 // guarded by mu; an endpoint that is shut down is none
+	closed bool                         // guarded by mu
 }
 
-func newStates(m *metrics, target string) *states {
-	return &states{metrics: m, target: target, last: make(map[string]connectivity.State)}
-}
+func newStates(m *metrics, target string) *states { return &states{metrics: m, target: target} }
 
-// set notes the state of an endpoint.
-func (s *states) set(addr string, state connectivity.State) {
+// move notes that an endpoint has changed its state.
+func (s *states) move(was, is connectivity.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	if old, known := s.last[addr]; known {
-		s.add(old, -1)
-	}
-	if state == connectivity.Shutdown {
-		delete(s.last, addr)
-		return
-	}
-	s.last[addr] = state
-	s.add(state, 1)
+	s.addLocked(was, -1)
+	s.addLocked(is, 1)
 }
 
-// close takes all endpoints back: the resolver has ended, and the policy will say nothing more that counts.
+// clear takes all endpoints back: what the policy has told no longer counts.
+func (s *states) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clearLocked()
+}
+
+// close is the last clear.
 func (s *states) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.clearLocked()
 	s.closed = true
-	for _, state := range s.last {
-		s.add(state, -1)
-	}
-	clear(s.last)
 }
 
-// add counts; the name of a state is in lower case, as OpenTelemetry wants it.
-func (s *states) add(state connectivity.State, n int64) {
+func (s *states) clearLocked() {
+	for state, n := range s.counts {
+		if n != 0 {
+			s.addLocked(connectivity.State(state), -n)
+		}
+	}
+}
+
+// addLocked counts; the name of a state is in lower case, as OpenTelemetry wants it.
+func (s *states) addLocked(state connectivity.State, n int64) {
+	if state == connectivity.Shutdown {
+		return
+	}
+	s.counts[state] += n
 	s.metrics.endpoints.Add(context.Background(), n,
 		metric.WithAttributes(keyTarget.String(s.target), keyState.String(strings.ToLower(state.String()))))
 }

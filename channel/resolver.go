@@ -165,8 +165,8 @@ func (r *liveResolver) setUsable(usable bool) {
 }
 
 // endpoint is called by the policy.
-func (r *liveResolver) endpoint(addr string, state connectivity.State, err error) {
-	r.states.set(addr, state)
+func (r *liveResolver) endpoint(addr string, was, state connectivity.State, err error) {
+	r.states.move(was, state)
 	if err == nil {
 		r.logger.Debug("endpoint changed its state", "endpoint", addr, "state", state.String())
 	} else {

@@ -136,7 +136,7 @@ func TestBuilderReportsAPanicOfOpen(t *testing.T) {
 func TestWatchLeavesPanicsOfTheChannelAlone(t *testing.T) {
 	t.Parallel()
 	defer func() {
-		if got := recover(); got != "the channel's" { //nolint:errorlint // not an error
+		if got := recover(); got != "the channel's" {
 			t.Errorf("got panic %v, want that of the channel", got)
 		}
 	}()

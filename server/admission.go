@@ -43,6 +43,13 @@ func (a *admission) leave(from source) {
 	}
 }
 
+// inside is how many places are taken.
+func (a *admission) inside() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.taken
+}
+
 // refusals is how often there was no place.
 func (a *admission) refusals() uint64 {
 	a.mu.Lock()

@@ -60,15 +60,25 @@ func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	case info.FullMethod == clientspb.ConnectionService_Connect_FullMethodName:
 		return s.session(service, stream, handler)
 	case isOwn(info.FullMethod):
-		err := handler(service, stream)
-		if end, ok := errors.AsType[*endError](err); ok && end.reason == contract.ReasonStalled {
-			s.cut(s.connOf(stream.Context()))
-		}
-		return err
+		return s.ownStream(service, stream, info.FullMethod, handler)
 	}
 	s.work.enter()
 	defer s.work.leave()
 	return handler(service, stream)
+}
+
+// ownStream runs a stream of ours that is no Connect stream, and cuts the connection of a client that does not read what is
+// followed.
+func (s *Server) ownStream(service any, stream grpc.ServerStream, method string, handler grpc.StreamHandler) error {
+	if !isFollowed(method) {
+		return handler(service, stream)
+	}
+	c := s.connOf(stream.Context())
+	err := handler(service, followed(stream, c))
+	if end, ok := errors.AsType[*endError](err); ok && end.reason == contract.ReasonStalled {
+		s.cut(c)
+	}
+	return err
 }
 
 // session runs a Connect stream. A drain waits for the end of the connection that it came on: the client goes on using that

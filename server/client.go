@@ -29,6 +29,10 @@ type client struct {
 
 	stale *time.Timer // evicts it when it has been silent for too long; nil for one in a debugger
 
+	// Only used by the stream's handler.
+	heard      int64 // when the client was heard of, when its handler last looked
+	unanswered int   // keep-alives sent since then
+
 	endOnce sync.Once
 	reason  string        // why the server ended it, readable once ended is closed
 	ended   chan struct{} // closed when the server has ended it
@@ -52,6 +56,22 @@ func newClient(request *clientspb.ConnectRequest, serverAddress string) *client 
 	}
 	c.beat = newBeat(c)
 	return c
+}
+
+// maxUnanswered is how many keep-alives are sent to a client from which nothing is heard. One in a debugger can stand still
+// for days, and gRPC would keep some 300 KB of them before it noticed that nobody takes them.
+const maxUnanswered = 60
+
+// isOwedKeepAlive counts a keep-alive that is to be sent, or reports that none is.
+func (c *client) isOwedKeepAlive() bool {
+	if heard := c.beat.lastSeen.Load(); heard != c.heard {
+		c.heard, c.unanswered = heard, 0
+	}
+	if c.unanswered == maxUnanswered {
+		return false
+	}
+	c.unanswered++
+	return true
 }
 
 // end tells the client's stream to end; only the first reason counts.

@@ -31,6 +31,8 @@ type conn struct {
 	// armed is when the deadline of writes was set last, as a time.Duration since epoch: 0 when it has to be set, far in the
 	// future when it is not to be touched.
 	armed atomic.Int64
+
+	progress progress // of what is written
 }
 
 // A peer that takes nothing in for writeTimeout, at least writeChunk bytes of it, is cut off: whoever writes to it would
@@ -49,6 +51,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Write(p[written:min(len(p), written+writeChunk)])
 		written += n
+		c.progress.add(n)
 		if err != nil || written == len(p) {
 			return written, err
 		}
@@ -160,6 +163,22 @@ func (cs *conns) inSession(c *conn) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return c.sessions > 0
+}
+
+// withSession returns how many connections there are that have carried a session, and the addresses of some of them, in
+// no order.
+func (cs *conns) withSession(some int) (n int, addrs []string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for c := range cs.open {
+		if !c.hadSession {
+			continue
+		}
+		if n++; n <= some {
+			addrs = append(addrs, c.RemoteAddr().String())
+		}
+	}
+	return n, addrs
 }
 
 func (cs *conns) remove(c *conn) {

@@ -6,13 +6,12 @@ package server_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
@@ -73,20 +72,6 @@ func TestConnectionsOfAServerWithoutSessionsAreCounted(t *testing.T) {
 				}
 			})
 		}},
-		{"a listener, where x/net's h2c hijacks", func(t *testing.T, registry *server.Registry, listener net.Listener) {
-			s := grpc.NewServer()
-			grpc_health_v1.RegisterHealthServer(s, health.NewServer())
-			web := &http.Server{Handler: h2c.NewHandler(s, new(http2.Server))}
-			done := make(chan error, 1)
-			go func() { done <- web.Serve(registry.ConnCounter().Listener(listener)) }()
-			t.Cleanup(func() {
-				_ = web.Close() // of a listener that is open
-				s.Stop()
-				if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("serve: %v", err)
-				}
-			})
-		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,31 +112,52 @@ func TestConnectionsOfAServerWithoutSessionsAreCounted(t *testing.T) {
 	}
 }
 
-// net/http says no more of a connection that was hijacked, and nothing must be left of it.
-func TestHijackedConnectionIsCountedNoMore(t *testing.T) {
-	t.Parallel()
-	registry := server.NewRegistry(server.RegistryConfig{})
-	during := make(chan string, 1)
+// hijack serves a handler that takes its connection over, and returns that, still open on both sides.
+func hijack(t *testing.T, prepare func(*httptest.Server)) net.Conn {
+	t.Helper()
+	taken := make(chan net.Conn, 1)
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		during <- countBy(t, registry, http.MethodGet, "/connections/count")
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Errorf("hijack: %v", err)
-			return
 		}
-		awaitCount(t, registry, "0")
-		_ = conn.Close() // it is open
+		taken <- conn
 	}))
-	web.Config.ConnState = registry.ConnCounter().ConnState
+	prepare(web)
 	web.Start()
-	defer web.Close()
-	response, err := web.Client().Get(web.URL)
-	if err == nil {
-		_ = response.Body.Close()
-		t.Error("got an answer, want the connection closed")
+	t.Cleanup(web.Close)
+	client, err := net.Dial("tcp", web.Listener.Addr().String())
+	if err != nil {
+		t.Fatalf("dial: %v", err)
 	}
-	if got := <-during; got != "1" {
-		t.Errorf("count while the handler ran: got %s, want 1", got)
+	t.Cleanup(func() { _ = client.Close() }) // it is open
+	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	return <-taken
+}
+
+// net/http says no more of a connection that was hijacked, and nothing must be left of it.
+func TestConnStateCountsHijackedConnectionsNoMore(t *testing.T) {
+	t.Parallel()
+	registry := server.NewRegistry(server.RegistryConfig{})
+	conn := hijack(t, func(web *httptest.Server) { web.Config.ConnState = registry.ConnCounter().ConnState })
+	awaitCount(t, registry, "0")
+	_ = conn.Close() // it is open
+	awaitCount(t, registry, "0")
+}
+
+// A listener's connections are counted whoever has them.
+func TestListenerCountsHijackedConnections(t *testing.T) {
+	t.Parallel()
+	registry := server.NewRegistry(server.RegistryConfig{})
+	countBy(t, registry, http.MethodPost, "/connections/reserve")
+	conn := hijack(t, func(web *httptest.Server) { web.Listener = registry.ConnCounter().Listener(web.Listener) })
+	if got := countBy(t, registry, http.MethodGet, "/connections/count"); got != "1" { // in place of its reservation
+		t.Errorf("count: got %s, want 1", got)
+	}
+	for range 2 {
+		_ = conn.Close() // the second time it is closed
 	}
 	awaitCount(t, registry, "0")
 }

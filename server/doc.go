@@ -31,7 +31,8 @@
 // Whoever embeds the registry in a grpc.Server of his own should give it a keepalive.EnforcementPolicy with a MinTime below
 // 10 s and PermitWithoutStream: grpc-go cuts off clients that ping a connection without traffic, such as ours without a
 // session; and keepalive.ServerParameters, or clients that vanish without a word stay for hours.
-// The bounds of Config, on connections and HTTP requests, are a Server's; those of RegistryConfig hold in any server.
+// The bounds of Config, on connections and HTTP requests, are a Server's; those of RegistryConfig hold in any server, but
+// only a Server knows when a list of clients has been written, and cuts off who does not read it.
 //
 // # Errors
 //

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,7 +24,7 @@ const stopWithin = 500 * time.Millisecond
 // is open, and no call or request of the application runs. Then, or when DrainLimit has passed, it stops: GOAWAY to who
 // is left, a second at most for what still runs, and Close.
 //
-// It returns nil when all clients have left, an error that matches ErrDrainLimit when some had not, and one with the cause
+// It returns nil when all clients have left, an error that matches ErrDrainLimit and says who is left when some had not, and one with the cause
 // of ctx when that was done; then the server is stopped at once. In any case the server is closed when Drain returns. A
 // shared registry stays drained. Connections that never carried a session are not waited for: nothing tells their clients
 // to leave but the GOAWAY at the end.
@@ -33,13 +35,54 @@ func (s *Server) Drain(ctx context.Context) error {
 	err := s.registry.Drain(limited)
 	if err == nil {
 		if err = s.work.wait(limited); err != nil {
-			err = fmt.Errorf("drain: calls or connections of clients are still open: %w", err)
+			err = fmt.Errorf("drain: still open: %s: %w", s.leftOver(), err)
 		}
+	}
+	if err != nil {
+		s.drainFailure.CompareAndSwap(nil, &err)
+	} else if failure := s.drainFailure.Load(); failure != nil {
+		return *failure // the clients have not left: another call has cut them off
 	}
 	if ctx.Err() == nil {
 		s.finish(ctx)
 	}
 	return err
+}
+
+// leftOver says what a drain was waiting for: how many calls and connections, and where some of them come from.
+func (s *Server) leftOver() string {
+	connections, addrs := s.port.open.withSession(maxNamed)
+	var left []string
+	if calls := int(s.work.running.Load()) - connections; calls > 0 {
+		left = append(left, plural(calls, "call"))
+	}
+	if connections > 0 {
+		left = append(left, plural(connections, "connection")+" of clients ("+someOf(addrs, connections)+")")
+	}
+	if len(left) == 0 {
+		return "nothing any more"
+	}
+	return strings.Join(left, ", ")
+}
+
+// maxNamed is how many of those that have not left an error names.
+const maxNamed = 3
+
+// plural counts things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// someOf lists names, and how many more there are in all.
+func someOf(names []string, all int) string {
+	text := strings.Join(names, ", ")
+	if more := all - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // finish ends both halves in their own orderly ways, each within stopWithin. HTTP goes first: the end of the gRPC server

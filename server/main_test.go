@@ -94,6 +94,13 @@ func serve(t *testing.T, config server.Config, listener net.Listener, before ...
 	return f
 }
 
+// from returns the same server as it is reached from another address of this machine.
+func (f *fixture) from(addr string) *fixture {
+	elsewhere := *f
+	elsewhere.dial = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}).DialContext
+	return &elsewhere
+}
+
 // grpcConn returns a gRPC channel to the server, connected by f.dial.
 func (f *fixture) grpcConn(t *testing.T, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -24,16 +25,18 @@ import (
 func (s *connectionService) ObserveConnectedClients(
 	_ *emptypb.Empty, stream grpc.ServerStreamingServer[clientspb.IEnumerable_ConnectedClient],
 ) error {
-	r := s.registry
-	if r.observers.Add(1) > int64(r.config.MaxObservers) {
-		r.observers.Add(-1)
+	r, ctx := s.registry, stream.Context()
+	from := sourceOfCall(ctx)
+	if !r.observers.enter(from) {
 		return status.Error(codes.ResourceExhausted, "too many observers of connected clients")
 	}
-	defer r.observers.Add(-1)
-	ctx := stream.Context()
-	o := &observer{
-		registry: r, stream: stream, out: newOutbox(stream, r),
-		cluster: r.peers != nil && !wantsLocal(ctx), seed: maphash.MakeSeed(),
+	defer r.observers.leave(from)
+	uncompressed(ctx)
+	o := &observer{registry: r, stream: stream, out: newOutbox(stream, r), seed: maphash.MakeSeed()}
+	if r.peers != nil && !wantsLocal(ctx) {
+		o.theirs = r.peers.overview
+		o.theirs.join()
+		defer o.theirs.leave()
 	}
 	err := o.run(ctx)
 	if err == nil {
@@ -47,7 +50,7 @@ type observer struct {
 	registry *Registry
 	stream   grpc.ServerStream
 	out      *outbox
-	cluster  bool // it sees the clients of the peers, too
+	theirs   *overview // the clients of the peers; nil when it does not see them
 
 	seed maphash.Seed
 	last uint64 // hash of the list that was sent last
@@ -60,29 +63,27 @@ func (o *observer) run(ctx context.Context) error {
 	defer pause.Stop()
 	for {
 		// A change after this point ends the wait below, one before it is in the list.
-		changed := o.registry.nextChange()
+		changed, news := o.registry.changed.next(), o.theirs.next()
 		if err := o.look(ctx); err != nil {
 			return err
 		}
 		pause.Reset(o.registry.config.ObserveInterval)
-		if over, err := await(ctx, o.registry.empty, pause.C); over {
+		if over, err := await(ctx, o.registry.empty, pause.C, nil); over {
 			return err
 		}
-		// Peers do not tell of changes, they are asked in each interval.
-		if o.cluster {
-			continue
-		}
-		if over, err := await(ctx, o.registry.empty, changed); over {
+		if over, err := await(ctx, o.registry.empty, changed, news); over {
 			return err
 		}
 	}
 }
 
-// await waits for an event. It reports true when the stream is to end instead: because the server has come to its end, or,
-// with a status, because the client has left.
-func await[T any](ctx context.Context, end <-chan struct{}, event <-chan T) (over bool, err error) {
+// await waits for one of two events. It reports true when the stream is to end instead: because the server has come to its
+// end, or, with a status, because the client has left.
+func await[T any](ctx context.Context, end <-chan struct{}, event <-chan T, other <-chan struct{}) (over bool, err error) {
 	select {
 	case <-event:
+		return false, nil
+	case <-other:
 		return false, nil
 	case <-end:
 		return true, nil
@@ -91,11 +92,11 @@ func await[T any](ctx context.Context, end <-chan struct{}, event <-chan T) (ove
 	}
 }
 
-// look sends the list if it is another one than before. Which peers do not answer is told with the first one only, since
-// that is when there are headers.
+// look sends the list if it is another one than before. Which peers are known to fail is told with the first one only,
+// since that is when there are headers.
 func (o *observer) look(ctx context.Context) error {
-	items, header := o.registry.view(ctx, o.registry.config.ObserveInterval/2)
-	if !o.sent && header.Len() > 0 {
+	items, header := o.view(ctx)
+	if !o.sent {
 		if err := o.stream.SetHeader(header); err != nil {
 			return err // made by grpc-go, and a status already
 		}
@@ -106,6 +107,21 @@ func (o *observer) look(ctx context.Context) error {
 	}
 	o.sent, o.last = true, hash
 	return o.out.send(ctx, &clientspb.IEnumerable_ConnectedClient{Items: items})
+}
+
+// view is the list as far as it is known now: nobody is asked or waited for.
+func (o *observer) view(ctx context.Context) ([]*clientspb.ConnectedClient, metadata.MD) {
+	items := o.registry.connectedClients()
+	var header metadata.MD
+	switch {
+	case wantsLocal(ctx):
+		header = o.registry.localHeader()
+	case o.theirs != nil:
+		theirs, failures := o.theirs.known()
+		items, header = append(items, theirs...), failureHeader(failures)
+	}
+	sortClients(items)
+	return items, header
 }
 
 // sortClients orders a list by connection id.
@@ -139,22 +155,4 @@ func hashClients(seed maphash.Seed, items []*clientspb.ConnectedClient) uint64 {
 		_, _ = hash.Write(number[:])
 	}
 	return hash.Sum64()
-}
-
-// nextChange returns a channel that is closed when a client comes or goes.
-func (r *Registry) nextChange() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.changed == nil {
-		r.changed = make(chan struct{})
-	}
-	return r.changed
-}
-
-// noteChangeLocked wakes the observers. Where there are none it costs nothing.
-func (r *Registry) noteChangeLocked() {
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
 }

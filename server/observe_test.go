@@ -127,25 +127,45 @@ func TestObserverIsReleasedByADrain(t *testing.T) {
 
 func TestObserversAreBounded(t *testing.T) {
 	t.Parallel()
-	f := serveTCP(t, server.Config{Registry: server.NewRegistry(server.RegistryConfig{MaxObservers: 2})})
-	client := clientspb.NewConnectionServiceClient(f.grpcConn(t))
-	first := func(ctx context.Context) error {
-		stream, err := client.ObserveConnectedClients(ctx, &emptypb.Empty{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		return err
+	tests := []struct {
+		name         string
+		config       server.RegistryConfig
+		third        string // where a third observer comes from, when two have come from 127.0.0.1
+		want         codes.Code
+		wantRefusals uint64
+	}{
+		{"in all", server.RegistryConfig{MaxObservers: 2}, "127.0.0.2", codes.ResourceExhausted, 1},
+		{"of one address", server.RegistryConfig{MaxObserversPerAddress: 2}, "127.0.0.1", codes.ResourceExhausted, 1},
+		{"of another address", server.RegistryConfig{MaxObserversPerAddress: 2}, "127.0.0.2", codes.OK, 0},
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for _, ctx := range []context.Context{ctx, t.Context()} {
-		if err := first(ctx); err != nil {
-			t.Fatalf("observe: %v", err)
-		}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := serveTCP(t, server.Config{Registry: server.NewRegistry(tt.config)})
+			first := func(ctx context.Context, conn *grpc.ClientConn) error {
+				stream, err := clientspb.NewConnectionServiceClient(conn).ObserveConnectedClients(ctx, &emptypb.Empty{})
+				if err == nil {
+					_, err = stream.Recv()
+				}
+				return err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			conn := f.grpcConn(t) // all streams of one connection count
+			for _, ctx := range []context.Context{ctx, t.Context()} {
+				if err := first(ctx, conn); err != nil {
+					t.Fatalf("observe: %v", err)
+				}
+			}
+			third := f.from(tt.third).grpcConn(t)
+			if err := first(t.Context(), third); status.Code(err) != tt.want {
+				t.Errorf("a third observer: got %v, want %v", err, tt.want)
+			}
+			if got := f.Registry().Stats().RefusedObservers; got != tt.wantRefusals {
+				t.Errorf("refused observers: got %d, want %d", got, tt.wantRefusals)
+			}
+			cancel()
+			eventually(t, "a place for another one", func() bool { return first(t.Context(), third) == nil })
+		})
 	}
-	if err := first(t.Context()); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a third observer: got %v, want ResourceExhausted", err)
-	}
-	cancel()
-	eventually(t, "a place for another one", func() bool { return first(t.Context()) == nil })
 }

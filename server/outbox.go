@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/evenkeel-go/evenkeel/contract"
 )
@@ -48,10 +49,14 @@ func (o *outbox) finish() { o.pending = false }
 // stalled reports whether the client has left no room for the pending message for too long.
 func (o *outbox) stalled() bool { return o.pending && time.Since(o.began) >= o.patience }
 
+// slowestClient is how many bytes a second a client has to take in of a long message, besides the patience that there is
+// for any.
+const slowestClient = 64 << 10
+
 // send sends a message and waits until it is on its way.
-func (o *outbox) send(ctx context.Context, message any) error {
+func (o *outbox) send(ctx context.Context, message proto.Message) error {
 	o.begin(message)
-	timer := time.NewTimer(o.patience)
+	timer := time.NewTimer(o.patience + time.Duration(proto.Size(message))*time.Second/slowestClient)
 	defer timer.Stop()
 	select {
 	case err := <-o.sent:

@@ -41,6 +41,7 @@ type peerServer struct {
 	bearer   *credential.Bearer                // nil where peers ask for no token
 	endpoint atomic.Pointer[discover.Endpoint] // where it was found last
 	failing  atomic.Bool
+	places   chan struct{} // for questions of callers
 }
 
 // answer is what a peer said.
@@ -52,7 +53,7 @@ type answer struct {
 
 // newPeer makes the peer of an address. It connects when it is first asked.
 func newPeer(addr string, config PeersConfig) (*peerServer, error) {
-	p := &peerServer{addr: addr}
+	p := &peerServer{addr: addr, places: make(chan struct{}, questionsAtATime)}
 	transport := insecure.NewCredentials()
 	if !config.Plaintext {
 		transport = credentials.NewTLS(config.TLS)
@@ -68,7 +69,7 @@ func newPeer(addr string, config PeersConfig) (*peerServer, error) {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: peerBackoff / 4, Multiplier: 1.6, Jitter: 0.2, MaxDelay: peerBackoff},
-			MinConnectTimeout: peerBackoff,
+			MinConnectTimeout: max(peerBackoff, config.Timeout),
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerPingInterval, Timeout: peerPingTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPeerAnswer)),
@@ -104,20 +105,39 @@ func (p *peerServer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return dial.Dialer{}.Dial(ctx, *p.endpoint.Load())
 }
 
+// askInTurn asks the peer when there is a place among those that ask it.
+func (p *peerServer) askInTurn(ctx context.Context) answer {
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+		return p.ask(ctx)
+	case <-ctx.Done():
+		return answer{err: describe(ctx.Err())}
+	}
+}
+
 // ask asks the peer for its own clients.
 func (p *peerServer) ask(ctx context.Context) answer {
 	ctx = metadata.AppendToOutgoingContext(ctx, contract.ScopeHeader, contract.ScopeLocal)
 	var header metadata.MD
 	list, err := clientspb.NewConnectionServiceClient(p.conn).GetConnectedClients(ctx, &emptypb.Empty{}, grpc.Header(&header))
 	if err != nil {
-		s := status.Convert(err)
-		return answer{err: errors.New(s.Code().String() + ": " + s.Message())}
+		return answer{err: describe(err)}
 	}
 	a := answer{items: list.GetItems()}
 	if instance := header.Get(contract.InstanceHeader); len(instance) > 0 {
 		a.instance = instance[0]
 	}
 	return a
+}
+
+// describe makes an error of a call fit for people.
+func describe(err error) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		s = status.FromContextError(err)
+	}
+	return errors.New(s.Code().String() + ": " + s.Message())
 }
 
 // note logs when the peer begins to fail and when it is back, and not what happens in between.

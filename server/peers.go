@@ -6,14 +6,12 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/evenkeel-go/evenkeel/contract"
@@ -44,33 +42,24 @@ type PeersConfig struct {
 // What one question to the cluster may take.
 const (
 	maxPeers         = 256      // beyond it servers are not asked, and reported
-	askedAtATime     = 32       // peers
-	questionsAtATime = 4        // from different callers; more of them wait
+	questionsAtATime = 4        // to one peer, from callers; more of them wait
 	maxPeerAnswer    = 64 << 20 // bytes, a list of some hundred thousand clients
 )
 
 // peers asks the other servers of a cluster for their clients. Its connections are kept from one question to the next, and
 // are those of the servers that were found last. It is safe for concurrent use.
+//
+// Each peer is asked by itself, with bounds of its own: one that hangs costs nobody the answers of the others.
 type peers struct {
 	config   PeersConfig
 	resolver discover.Resolver
 	instance string // what this server calls itself towards peers
 	logger   *slog.Logger
-	places   chan struct{} // for questions that are being asked
+	overview *overview // what observers see
 
 	mu     sync.Mutex
 	known  map[string]*peerServer // by address
 	closed bool
-
-	// shared is the answer that observers share. Its place in the channel is its lock, which a context can end the wait for.
-	shared chan sharedAnswer
-}
-
-// sharedAnswer is an answer of the whole cluster. It is only read.
-type sharedAnswer struct {
-	at       time.Time
-	items    []*clientspb.ConnectedClient
-	failures []failure
 }
 
 // failure is a part of the cluster that could not be asked.
@@ -79,69 +68,31 @@ type failure struct {
 	err   error
 }
 
-func newPeers(config PeersConfig, instance string, logger *slog.Logger) *peers {
+// newPeers makes the peers of a registry whose observers get a list at most once in an interval.
+func newPeers(config PeersConfig, instance string, logger *slog.Logger, interval time.Duration) *peers {
 	config.Timeout = positiveOr(config.Timeout, 2*time.Second)
 	config.Self = slices.Clone(config.Self)
 	ps := &peers{
 		config: config, resolver: discover.LastGood(config.Resolver), instance: instance, logger: logger,
-		places: make(chan struct{}, questionsAtATime), known: make(map[string]*peerServer),
-		shared: make(chan sharedAnswer, 1),
+		known: make(map[string]*peerServer),
 	}
-	ps.shared <- sharedAnswer{}
+	ps.overview = newOverview(ps, interval/2)
 	return ps
 }
 
-// ask returns the clients of all other servers, and the servers that did not answer. With a maxAge, what one caller is told
-// serves others for as long.
-func (ps *peers) ask(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, []failure) {
-	if maxAge > 0 {
-		return ps.recent(ctx, maxAge)
-	}
-	return ps.clients(ctx)
-}
-
-// recent returns what clients would, or has returned to another observer no longer ago than maxAge.
-func (ps *peers) recent(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, []failure) {
-	var last sharedAnswer
-	select {
-	case last = <-ps.shared:
-	case <-ctx.Done():
-		return nil, []failure{{"peers", ctx.Err()}}
-	}
-	defer func() { ps.shared <- last }()
-	if !last.at.IsZero() && time.Since(last.at) <= maxAge {
-		return last.items, last.failures
-	}
-	now := time.Now()
-	items, failures := ps.clients(ctx)
-	if ctx.Err() == nil {
-		last = sharedAnswer{now, items, failures}
-	}
-	return items, failures
-}
-
-// clients asks all other servers now. It ends with ctx and after the timeout.
-func (ps *peers) clients(ctx context.Context) ([]*clientspb.ConnectedClient, []failure) {
-	ctx, cancel := context.WithTimeout(ctx, ps.config.Timeout)
+// ask returns the clients of all other servers, and the servers that did not answer. It ends with the caller and after the
+// timeout.
+func (ps *peers) ask(caller context.Context) ([]*clientspb.ConnectedClient, []failure) {
+	ctx, cancel := context.WithTimeout(caller, ps.config.Timeout)
 	defer cancel()
-	select {
-	case ps.places <- struct{}{}:
-		defer func() { <-ps.places }()
-	case <-ctx.Done():
-		return nil, []failure{{"peers", ctx.Err()}}
-	}
 	asked, failures := ps.find(ctx)
 	answers := make([]answer, len(asked))
-	var group errgroup.Group
-	group.SetLimit(askedAtATime)
+	var questions sync.WaitGroup
 	for i, p := range asked {
-		group.Go(func() error {
-			answers[i] = p.ask(ctx)
-			return nil
-		})
+		questions.Go(func() { answers[i] = p.askInTurn(ctx) })
 	}
-	_ = group.Wait()                             // each answer has its own error
-	if !errors.Is(ctx.Err(), context.Canceled) { // a caller that has left says nothing about the peers
+	questions.Wait()
+	if caller.Err() == nil { // one that has left, or had less time, says nothing about the peers
 		for i, a := range answers {
 			asked[i].note(a.err, ps.logger)
 		}
@@ -224,6 +175,7 @@ func (ps *peers) close() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.closed = true
+	ps.overview.close()
 	for _, p := range ps.known {
 		p.close()
 	}

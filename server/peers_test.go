@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/evenkeeltest"
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
 	"github.com/evenkeel-go/evenkeel/server"
 )
@@ -65,6 +67,10 @@ func serveCluster(t *testing.T, n int, config server.RegistryConfig) (*neighbour
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate.Leaf)
+	if config.Peers.Timeout == 0 {
+		config.Peers.Timeout = patience // nobody is waited for here, but the machine may be busy
+	}
+	config.StaleAfter = time.Hour // the clients send no keep-alives
 	config.Peers.Resolver = new(neighbourhood)
 	config.Peers.TLS = &tls.Config{RootCAs: roots}
 	all := config.Peers.Resolver.(*neighbourhood)
@@ -172,11 +178,13 @@ func TestServerUnderSeveralNamesCountsOnce(t *testing.T) {
 
 func TestPeerThatDoesNotAnswerIsReported(t *testing.T) {
 	t.Parallel()
-	all, cluster := serveCluster(t, 3, server.RegistryConfig{Peers: server.PeersConfig{Timeout: time.Second}})
+	all, cluster := serveCluster(t, 3, server.RegistryConfig{Peers: server.PeersConfig{Timeout: 3 * time.Second}})
 	// One that is down, one that takes the connection and says nothing, and one that others have left.
 	if err := askHealth(t, cluster[1].grpcConn(t)); err != nil {
 		t.Fatalf("call: %v", err) // it has begun to serve
 	}
+	conn := cluster[0].grpcConn(t)
+	list(t, conn) // the connections to the peers are there now
 	cluster[1].Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,7 +192,6 @@ func TestPeerThatDoesNotAnswerIsReported(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	all.set(t, cluster[0].addr, cluster[1].addr, cluster[2].addr, silent.Addr().String())
-	conn := cluster[0].grpcConn(t)
 	got, failed := list(t, conn)
 	if want := []string{"client0@node0", "client2@node2"}; !slices.Equal(got, want) {
 		t.Errorf("clients: got %q, want %q", got, want)
@@ -238,28 +245,6 @@ func TestManyFailedPeersAreToldBriefly(t *testing.T) {
 	}
 }
 
-func TestObserverSeesTheWholeCluster(t *testing.T) {
-	t.Parallel()
-	_, cluster := serveCluster(t, 2, server.RegistryConfig{ObserveInterval: 10 * time.Millisecond})
-	seen, _ := observe(t, cluster[0].grpcConn(t))
-	await := func(want string) {
-		t.Helper()
-		for s := range seen {
-			if s.ids == want {
-				return
-			}
-		}
-		t.Errorf("observer: the stream ended without %q", want)
-	}
-	await("client0 client1")
-	leave := cluster[1].Registry().ConnectForTest("other", "192.0.2.1:1")
-	await("client0 client1 other")
-	cluster[0].Registry().ConnectForTest("own", "192.0.2.1:1")
-	await("client0 client1 other own")
-	leave()
-	await("client0 client1 own")
-}
-
 func TestCloseEndsAQuestionToPeers(t *testing.T) {
 	t.Parallel()
 	all, cluster := serveCluster(t, 1, server.RegistryConfig{Peers: server.PeersConfig{Timeout: time.Hour}})
@@ -282,4 +267,52 @@ func TestCloseEndsAQuestionToPeers(t *testing.T) {
 	defer func() { _ = accepted.Close() }()
 	cluster[0].Registry().Close()
 	waitEnded(t, "the question", done)
+}
+
+func TestHungPeerCostsCallersNoOtherPeer(t *testing.T) {
+	t.Parallel()
+	all, cluster := serveCluster(t, 3, server.RegistryConfig{Peers: server.PeersConfig{Timeout: 3 * time.Second}})
+	relay := evenkeeltest.StartRelay(t, cluster[2].addr)
+	all.set(t, cluster[0].addr, cluster[1].addr, relay.Addr())
+	conn := cluster[0].grpcConn(t)
+	list(t, conn) // the connections to the peers are there now
+	relay.Stall()
+	var callers sync.WaitGroup
+	for range 12 {
+		callers.Go(func() {
+			got, failed := list(t, conn)
+			if want := clientsOfAll[:2]; !slices.Equal(got, want) {
+				t.Errorf("clients: got %q, want %q", got, want)
+			}
+			if want := relay.Addr() + ": DeadlineExceeded: "; len(failed) != 1 || !strings.HasPrefix(failed[0], want) {
+				t.Errorf("failed: got %q, want one that begins with %q", failed, want)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+func TestManyHungPeersCostNoOtherPeer(t *testing.T) {
+	t.Parallel()
+	all, cluster := serveCluster(t, 2, server.RegistryConfig{Peers: server.PeersConfig{Timeout: 3 * time.Second}})
+	silent, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	defer func() { _ = silent.Close() }() // the system takes connections in, and nobody answers
+	port := silent.Addr().(*net.TCPAddr).Port
+	var addrs []string
+	for i := range 50 {
+		addrs = append(addrs, fmt.Sprintf("127.0.1.%d:%d", 1+i, port))
+	}
+	conn := cluster[0].grpcConn(t)
+	list(t, conn)                                 // the connection to the healthy one is there now
+	all.set(t, append(addrs, cluster[1].addr)...) // and it is the last
+	got, failed := list(t, conn)
+	if want := clientsOfAll[:2]; !slices.Equal(got, want) {
+		t.Errorf("clients: got %q, want %q", got, want)
+	}
+	if len(failed) != 17 {
+		t.Errorf("failed: got %d lines, want 16 and one that counts the rest", len(failed))
+	}
 }

@@ -43,11 +43,11 @@ type Registry struct {
 	limiter      *limiter
 	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
 	// empty is closed when the registry drains and no client is left.
-	empty chan struct{}
-	// changed is closed when a client comes or goes; nil while nobody waits for that.
-	changed chan struct{}
+	empty   chan struct{}
+	changed signal // that a client has come or gone
 
-	observers atomic.Int64 // open streams of ObserveConnectedClients
+	observers *admission // bounds the open streams of ObserveConnectedClients
+	lists     *admission // bounds the answers to GetConnectedClients
 	tallies   tallies
 
 	// What Count reads without mu: written under mu after each change. total holds until nextExpiry.
@@ -67,13 +67,15 @@ func NewRegistry(config RegistryConfig) *Registry {
 		reservations: newReservations(config.ReservationTTL, config.MaxReservations, config.MaxReservationsPerAddress),
 		limiter:      newLimiter(config.ReservationRate, config.ReservationBurst),
 		places:       newAdmission(config.MaxClients, config.MaxClientsPerAddress),
+		observers:    newAdmission(config.MaxObservers, config.MaxObserversPerAddress),
+		lists:        newAdmission(config.MaxLists, config.MaxListsPerAddress),
 		empty:        make(chan struct{}),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
 	r.instance = rand.Text()
 	r.offer = newOffer(config)
 	if config.Peers.Resolver != nil {
-		r.peers = newPeers(config.Peers, r.instance, config.Logger)
+		r.peers = newPeers(config.Peers, r.instance, config.Logger, config.ObserveInterval)
 	}
 	return r
 }
@@ -193,7 +195,7 @@ func (r *Registry) connect(c *client, from source) (refused string) {
 		r.places.leave(older.from)
 		r.tallies.replaced.Add(1)
 	}
-	r.noteChangeLocked()
+	r.changed.send()
 	r.publishLocked()
 	r.mu.Unlock()
 	if older != nil {
@@ -233,7 +235,7 @@ func (r *Registry) removeLocked(c *client) {
 	}
 	r.connected--
 	r.places.leave(c.from)
-	r.noteChangeLocked()
+	r.changed.send()
 	r.noteEmptyLocked()
 	r.reservations.expire(r.now())
 	r.publishLocked()

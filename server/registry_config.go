@@ -47,6 +47,13 @@ type RegistryConfig struct {
 	ObserveInterval time.Duration
 	// MaxObservers bounds the observers of the connected clients. Default 64.
 	MaxObservers int
+	// MaxObserversPerAddress is the same for one peer address. Default 16.
+	MaxObserversPerAddress int
+	// MaxLists bounds the answers to GetConnectedClients that are being made or are on their way; beyond it a call is refused
+	// with RESOURCE_EXHAUSTED. Default 64.
+	MaxLists int
+	// MaxListsPerAddress is the same for one peer address. Default 16.
+	MaxListsPerAddress int
 	// DrainPeriod is how long Drain takes to end the Connect streams, evenly spread. Default 5 s.
 	DrainPeriod time.Duration
 
@@ -77,6 +84,9 @@ func (c RegistryConfig) withDefaults() RegistryConfig {
 	c.SendTimeout = positiveOr(c.SendTimeout, 20*time.Second)
 	c.ObserveInterval = positiveOr(c.ObserveInterval, time.Second)
 	c.MaxObservers = positiveOr(c.MaxObservers, 64)
+	c.MaxObserversPerAddress = positiveOr(c.MaxObserversPerAddress, 16)
+	c.MaxLists = positiveOr(c.MaxLists, 64)
+	c.MaxListsPerAddress = positiveOr(c.MaxListsPerAddress, 16)
 	c.DrainPeriod = positiveOr(c.DrainPeriod, 5*time.Second)
 	c.MaxClients = positiveOr(c.MaxClients, 65536)
 	c.MaxClientsPerAddress = positiveOr(c.MaxClientsPerAddress, 16384)

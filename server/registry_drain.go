@@ -30,11 +30,21 @@ func (r *Registry) Drain(ctx context.Context) error {
 	case <-r.empty:
 		return nil
 	case <-ctx.Done():
-		r.mu.Lock()
-		left := r.connected
-		r.mu.Unlock()
-		return fmt.Errorf("drain: %d clients have not left: %w", left, context.Cause(ctx))
+		return fmt.Errorf("drain: not left: %s: %w", r.leftOver(), context.Cause(ctx))
 	}
+}
+
+// leftOver says how many clients are there, and where some of them come from.
+func (r *Registry) leftOver() string {
+	left := r.clients.all()
+	var addrs []string
+	for _, c := range left[:min(len(left), maxNamed)] {
+		addrs = append(addrs, c.from.String())
+	}
+	if len(left) == 0 {
+		return "nobody any more"
+	}
+	return plural(len(left), "client") + " (" + someOf(addrs, len(left)) + ")"
 }
 
 // beginDrain reports whether this is the call that begins it.

@@ -12,6 +12,9 @@ import (
 // serveHTTP routes the requests of connections that net/http serves.
 func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	if isGRPC(req) {
+		if isFollowed(req.URL.Path) {
+			w, req = follow(w, req)
+		}
 		s.grpc.ServeHTTP(w, req)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -62,6 +63,8 @@ type Server struct {
 	addr      net.Addr
 	// grpcStopped is closed when the orderly end of the gRPC half is over; nil when none was begun.
 	grpcStopped chan struct{}
+
+	drainFailure atomic.Pointer[error] // of the first Drain that did not see all clients leave
 
 	halves  sync.WaitGroup // the two loops over handed-over connections
 	closing sync.Once

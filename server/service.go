@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/evenkeel-go/evenkeel/contract"
@@ -23,7 +22,7 @@ import (
 // version, and gRPC health. Where the server already has a health service, that one stays.
 func (r *Registry) Register(server *grpc.Server) {
 	service := &connectionService{registry: r, empty: &emptypb.Empty{}}
-	clientspb.RegisterConnectionServiceServer(server, service)
+	server.RegisterService(connectionServiceDesc(), service)
 	hostpb.RegisterServerServer(server, &hostService{version: r.config.Version, commit: r.config.CommitSHA})
 	r.setServing(clientspb.ConnectionService_ServiceDesc.ServiceName)
 	r.setServing(hostpb.Server_ServiceDesc.ServiceName)
@@ -66,6 +65,7 @@ func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStream) 
 	defer ticker.Stop()
 	keepAlive := &clientspb.ConnectionKeepAlive{ConnectionId: c.id}
 	out, ended, leaves := newOutbox(stream, s.registry), c.ended, stream.Context().Done()
+	c.isOwedKeepAlive() // the first one always is
 	out.begin(keepAlive)
 	for {
 		select {
@@ -82,7 +82,7 @@ func (s *connectionService) sendKeepAlives(c *client, stream grpc.ServerStream) 
 				return out.stall()
 			}
 			// A client that does not read is owed no more than one. One that was ended waits for that one only.
-			if !out.pending {
+			if !out.pending && c.isOwedKeepAlive() {
 				out.begin(keepAlive)
 			}
 		case <-ended:
@@ -107,37 +107,6 @@ func (s *connectionService) endStream(stream grpc.ServerStream, reason string) e
 func (s *connectionService) ConnectionKeepAlive(_ context.Context, keepAlive *clientspb.ConnectionKeepAlive) (*emptypb.Empty, error) {
 	s.registry.keepAlive(keepAlive.GetConnectionId())
 	return s.empty, nil
-}
-
-// GetConnectedClients lists the clients by connection id: those of the cluster, or of this server where there are no peers
-// or the caller asks for no more. Servers that did not answer are named in the response metadata.
-func (s *connectionService) GetConnectedClients(ctx context.Context, _ *emptypb.Empty) (*clientspb.IEnumerable_ConnectedClient, error) {
-	items, header := s.registry.view(ctx, 0)
-	if err := ctx.Err(); err != nil {
-		return nil, status.FromContextError(err).Err()
-	}
-	if header.Len() > 0 {
-		if err := grpc.SetHeader(ctx, header); err != nil {
-			return nil, err // made by grpc-go, and a status already
-		}
-	}
-	return &clientspb.IEnumerable_ConnectedClient{Items: items}, nil
-}
-
-// view returns the list of clients that a caller is to see, in order, and the response metadata that goes with it. What it
-// says of peers may be as old as maxAge.
-func (r *Registry) view(ctx context.Context, maxAge time.Duration) ([]*clientspb.ConnectedClient, metadata.MD) {
-	items := r.connectedClients()
-	var header metadata.MD
-	switch {
-	case wantsLocal(ctx):
-		header = metadata.Pairs(contract.InstanceHeader, r.instance)
-	case r.peers != nil:
-		theirs, failures := r.peers.ask(ctx, maxAge)
-		items, header = append(items, theirs...), failureHeader(failures)
-	}
-	sortClients(items)
-	return items, header
 }
 
 // addressSeenBy is what the list of clients calls this server: its name, or else the address that the caller reached.

@@ -34,6 +34,18 @@ func sourceOf(address netip.Addr) source {
 	return source{prefix: prefix}
 }
 
+// String names the address, or the network where that is what counts.
+func (s source) String() string {
+	switch {
+	case !s.prefix.IsValid():
+		return "no IP address"
+	case s.prefix.IsSingleIP():
+		return s.prefix.Addr().String()
+	default:
+		return s.prefix.String()
+	}
+}
+
 // sourceOfText takes what net/http knows of its peer. Forwarding headers are not looked at: anybody can write them.
 func sourceOfText(hostPort string) source {
 	address, err := netip.ParseAddrPort(hostPort)

@@ -113,7 +113,7 @@ func TestClientThatNeverReadsIsCutOff(t *testing.T) {
 		method  string
 		request proto.Message
 	}{
-		{"a client in a debugger", clientspb.ConnectionService_Connect_FullMethodName, &clientspb.ConnectRequest{ConnectionId: longID, IsRunningWithDebugger: true}},
+		{"a client that answers", clientspb.ConnectionService_Connect_FullMethodName, named(longID)},
 		{"a client that is evicted meanwhile", clientspb.ConnectionService_Connect_FullMethodName, named(longID)},
 		{"an observer", clientspb.ConnectionService_ObserveConnectedClients_FullMethodName, &emptypb.Empty{}},
 	}
@@ -132,6 +132,9 @@ func TestClientThatNeverReadsIsCutOff(t *testing.T) {
 				d.call(t, tt.method, tt.request)
 				other := 0
 				eventually(t, "the end of the connection", func() bool {
+					if tt.name == "a client that answers" {
+						f.Registry().KeepAliveForTest(longID)
+					}
 					if tt.method == clientspb.ConnectionService_ObserveConnectedClients_FullMethodName {
 						other++
 						f.Registry().ConnectForTest(fmt.Sprint(longID[:100], other), "192.0.2.1:1") // something to be told of

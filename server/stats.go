@@ -10,6 +10,7 @@ type RegistryStats struct {
 	Clients      int // connected now
 	Reservations int // live now
 	Observers    int // of the list of clients, now
+	Lists        int // answers to GetConnectedClients that are being made or are on their way, now
 
 	InvalidClients      uint64 // refused for an id that is empty or too long
 	RefusedClients      uint64 // refused since there were too many
@@ -19,6 +20,8 @@ type RegistryStats struct {
 	StalledStreams      uint64 // ended since their clients did not read
 	UnknownKeepAlives   uint64 // for ids of nobody
 	RefusedReservations uint64 // since there were too many or they came too fast
+	RefusedObservers    uint64 // since there were too many
+	RefusedLists        uint64 // calls of GetConnectedClients, since there were too many
 }
 
 // Stats says the same of what a Server bounds.
@@ -43,7 +46,7 @@ func (r *Registry) Stats() RegistryStats {
 	clients, reservations := r.connected, r.reservations.len()
 	r.mu.Unlock()
 	return RegistryStats{
-		Clients: clients, Reservations: reservations, Observers: int(r.observers.Load()),
+		Clients: clients, Reservations: reservations, Observers: r.observers.inside(), Lists: r.lists.inside(),
 		InvalidClients:      r.tallies.invalid.Load(),
 		RefusedClients:      r.places.refusals(),
 		TakenClients:        r.tallies.taken.Load(),
@@ -52,6 +55,8 @@ func (r *Registry) Stats() RegistryStats {
 		StalledStreams:      r.tallies.stalled.Load(),
 		UnknownKeepAlives:   r.tallies.unknown.Load(),
 		RefusedReservations: r.tallies.unreserved.Load(),
+		RefusedObservers:    r.observers.refusals(),
+		RefusedLists:        r.lists.refusals(),
 	}
 }
 

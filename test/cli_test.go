@@ -82,7 +82,7 @@ func TestCLIFaultsOfARealNameServer(t *testing.T) {
 	t.Parallel()
 	knot := startKnot(within(t), t, map[string][]string{
 		"prod.test": {"_chronicle._tcp.empty TXT text-only", "empty A 127.0.0.1", "_chronicle._tcp.nothere SRV 0 0 0 ."},
-	})
+	}).addr
 	at := func(name string) string { return "chronicle+srv://" + name + "/?srvNameServer=" + knot }
 	var tests []faultCase
 	for _, command := range []string{"resolve", "probe"} {

@@ -93,7 +93,7 @@ func startFleet(t *testing.T, name fleetCase) *fleet {
 	}
 	target := "chronicle://" + strings.Join(hosts, ",") + "/?loadBalancer=" + name.balancer
 	if name.srv {
-		nameServer := startKnot(ctx, t, map[string][]string{zone: records})
+		nameServer := startKnot(ctx, t, map[string][]string{zone: records}).addr
 		target = "chronicle+srv://" + zone + "/?srvNameServer=" + nameServer + "&loadBalancer=" + name.balancer
 	}
 	began := time.Now()

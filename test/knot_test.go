@@ -20,21 +20,27 @@ import (
 // knotTries is how often another port is tried: somebody else may take it between our look and Knot's start.
 const knotTries = 5
 
+// knot is a name server that runs.
+type knot struct {
+	*process
+
+	addr string // it answers here
+}
+
 // startKnot runs Knot DNS, a name server that other people wrote, in a process of its own. The zones are the records by
-// name of the zone, in the form of a zone file and relative to it; each zone gets a SOA and NS record. It returns the
-// address that the name server answers on.
-func startKnot(ctx context.Context, t *testing.T, zones map[string][]string) string {
+// name of the zone, in the form of a zone file and relative to it; each zone gets a SOA and NS record.
+func startKnot(ctx context.Context, t *testing.T, zones map[string][]string) *knot {
 	t.Helper()
 	path := find(t, "knotd")
 	for range knotTries {
 		addr := freeDNSAddr(t)
-		knot := start(t, path, "-c", writeKnot(t, addr, zones))
-		if awaitKnot(ctx, t, knot, addr, zones) {
-			return addr
+		running := start(t, path, "-c", writeKnot(t, addr, zones))
+		if awaitKnot(ctx, t, running, addr, zones) {
+			return &knot{process: running, addr: addr}
 		}
 	}
 	t.Fatalf("knotd has ended %d times", knotTries)
-	return ""
+	return nil
 }
 
 // freeDNSAddr finds a port that is free over UDP and TCP.
@@ -70,7 +76,8 @@ func writeKnot(t *testing.T, addr string, zones map[string][]string) string {
 	fmt.Fprintf(&config, "server:\n  listen: %s@%s\n  rundir: %q\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n",
 		host, port, directory)
 	fmt.Fprintf(&config, "database:\n  storage: %q\nlog:\n- target: stderr\n  any: warning\n", directory)
-	fmt.Fprintf(&config, "template:\n- id: default\n  storage: %q\n  file: %q\n  zonefile-sync: -1\nzone:\n", directory, "%s.zone")
+	fmt.Fprintf(&config, "acl:\n- id: update\n  address: 127.0.0.1\n  action: update\n")
+	fmt.Fprintf(&config, "template:\n- id: default\n  storage: %q\n  file: %q\n  zonefile-sync: -1\n  acl: update\nzone:\n", directory, "%s.zone")
 	for zone, records := range zones {
 		fmt.Fprintf(&config, "- domain: %s\n", zone)
 		lines := append([]string{

@@ -4,6 +4,8 @@
 package policy
 
 import (
+	"sync/atomic"
+
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/resolver"
 )
@@ -25,15 +27,21 @@ func Priority(endpoint resolver.Endpoint) uint16 {
 
 type hooksKey struct{}
 
-// Hooks is told what happens to the endpoints of one channel. Any field may be nil. The functions are called in the
-// order of the events, one at a time, on a goroutine of the policy, and never after the policy is closed. Closing the
+// Hooks is told what happens to the endpoints of one channel. Any field may be nil. All functions but Took are called in
+// the order of the events, one at a time, on a goroutine of the policy, and never after the policy is closed. Closing the
 // policy waits for the one that runs: it must neither block nor close the channel. A policy that is closed, as that of a
-// channel that goes idle is, does not say so.
+// channel that goes idle is, does not say so. Only the policy that took the latest state with the hooks tells anything,
+// until Release. A Hooks must not be copied.
 type Hooks struct {
-	// Endpoint is called when the state of an endpoint has changed. The address is the first of the endpoint's, and the
-	// error is the cause when the state is transient failure. Shutdown means that its last connection is closed or is
+	// Took is called with every state that a policy takes, before that update returns: whoever gave the hooks learns that
+	// one of these policies is at work. It must only take a note. First says that it is another policy than the one
+	// before: all its endpoints are new, and what was told of those before no longer counts.
+	Took func(first bool)
+	// Endpoint is called when the state of an endpoint has changed. The address is the first of the endpoint's, of which
+	// several may have the same, and the error is the cause when the state is transient failure. Was is what was told of
+	// it last; Shutdown means that it was not there. That it is Shutdown means that its last connection is closed or is
 	// left to close itself when its calls have ended.
-	Endpoint func(addr string, state connectivity.State, err error)
+	Endpoint func(addr string, was, is connectivity.State, err error)
 	// Usable is called when the first endpoint has become ready, with true, and when the last one no longer is. Before
 	// the first call there is none.
 	Usable func(usable bool)
@@ -43,6 +51,18 @@ type Hooks struct {
 	NoHealth func(addr string)
 	// HealthService is the name in the service config's healthCheckConfig. It is used for NoHealth only.
 	HealthService string
+
+	owner atomic.Pointer[policy] // took the latest state
+}
+
+// Release has no policy tell anything until one takes a state again. Safe for concurrent use.
+func (h *Hooks) Release() { h.owner.Store(nil) }
+
+// take makes a policy the one that tells.
+func (h *Hooks) take(p *policy) {
+	if first := h.owner.Swap(p) != p; h.Took != nil {
+		h.Took(first)
+	}
 }
 
 // WithHooks returns the state with hooks for the policy that gets it. The hooks of the latest state count.

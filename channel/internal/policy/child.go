@@ -37,8 +37,9 @@ type child struct {
 
 	conn    *childConn // nil while it is not dialled
 	state   connectivity.State
-	err     error // why it failed
-	link    *link // not nil while it may get calls
+	err     error              // why it failed
+	told    connectivity.State // to the hooks
+	link    *link              // not nil while it may get calls
 	sc      balancer.SubConn
 	tried   time.Time   // when the latest conn was made
 	since   time.Time   // when it became ready
@@ -264,8 +265,9 @@ func (p *policy) linkLocked(c *child) {
 }
 
 func (p *policy) tellEndpointLocked(c *child, state connectivity.State) {
-	hooks, addr, err := p.hooks, c.addr, c.err
+	hooks, addr, was, err := p.hooks, c.addr, c.told, c.err
+	c.told = state
 	if hooks != nil && hooks.Endpoint != nil {
-		p.events.do(func() { hooks.Endpoint(addr, state, err) })
+		p.tellLocked(hooks, func() { hooks.Endpoint(addr, was, state, err) })
 	}
 }

@@ -81,6 +81,15 @@ func parseConfig(text json.RawMessage) (*config, error) {
 	return parsed, nil
 }
 
+// MarshalJSON writes what parseConfig reads: the policy of xDS that chooses localities hands the config on as text.
+func (c *config) MarshalJSON() ([]byte, error) {
+	drain, err := protojson.Marshal(durationpb.New(c.drain))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"drainTimeout": json.RawMessage(drain), "choiceCount": c.choices})
+}
+
 // parseDuration reads a duration as protobuf writes it in JSON, "1.5s"; nothing and null are 0.
 func parseDuration(text json.RawMessage) (time.Duration, error) {
 	if len(text) == 0 || string(text) == "null" {

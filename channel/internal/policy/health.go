@@ -37,7 +37,7 @@ func (p *policy) tellNoHealth(addr string) {
 		return
 	}
 	p.noHealthTold = true
-	p.events.do(func() { hooks.NoHealth(addr) })
+	p.tellLocked(hooks, func() { hooks.NoHealth(addr) })
 }
 
 // healthProbe asks through a subchannel, as what grpc-go calls a producer.

@@ -154,7 +154,7 @@ func TestHooksTellWhatHappensInOrder(t *testing.T) {
 		a := w.start("a")
 		var told recorder
 		c := w.clientWith(fmt.Sprintf(`{"loadBalancingConfig":[{%q:{}}]}`, name), &policy.Hooks{
-			Endpoint: func(addr string, state connectivity.State, err error) { told.note("%s %v %t", addr, state, err != nil) },
+			Endpoint: func(addr string, _, is connectivity.State, err error) { told.note("%s %v %t", addr, is, err != nil) },
 			Usable:   func(usable bool) { told.note("usable %t", usable) },
 		})
 		steps := []struct {

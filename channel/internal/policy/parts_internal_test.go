@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"math"
 	"math/big"
 	"testing"
@@ -146,5 +147,27 @@ func TestEndpointIsItsAddressesWithTheirNames(t *testing.T) {
 	}
 	if got := keyOf(resolver.Endpoint{}); got != "" {
 		t.Errorf("got key %q of an endpoint without addresses, want none", got)
+	}
+}
+
+// Policies above ours may hand our config on as text.
+func TestConfigSurvivesAsText(t *testing.T) {
+	t.Parallel()
+	for _, given := range []string{`{}`, `{"drainTimeout":"1.5s","choiceCount":4}`, `{"drainTimeout":"0.000000001s"}`} {
+		read, err := parseConfig(json.RawMessage(given))
+		if err != nil {
+			t.Fatalf("%s: %v", given, err)
+		}
+		text, err := json.Marshal(read)
+		if err != nil {
+			t.Fatalf("%s: write: %v", given, err)
+		}
+		again, err := parseConfig(text)
+		if err != nil {
+			t.Fatalf("%s: read %s: %v", given, text, err)
+		}
+		if *again != *read {
+			t.Errorf("%s: got %+v from %s, want %+v", given, *again, text, *read)
+		}
 	}
 }

@@ -89,7 +89,9 @@ func (p *policy) UpdateClientConnState(state balancer.ClientConnState) error {
 	}
 	stale := *parsed != *p.config || p.lookupErr != nil && p.shown.state != connectivity.Ready
 	p.config, p.lookupErr = parsed, nil
-	p.hooks = hooksOf(state.ResolverState)
+	if p.hooks = hooksOf(state.ResolverState); p.hooks != nil {
+		p.hooks.take(p)
+	}
 	p.attributes = pickfirst.EnableHealthListener(state.ResolverState).Attributes
 	stale = p.reconcileLocked(set) || stale
 	p.settleLocked(stale)

@@ -133,6 +133,15 @@ func (p *policy) failureLocked() error {
 
 func (p *policy) tellUsableLocked(usable bool) {
 	if hooks := p.hooks; hooks != nil && hooks.Usable != nil {
-		p.events.do(func() { hooks.Usable(usable) })
+		p.tellLocked(hooks, func() { hooks.Usable(usable) })
 	}
+}
+
+// tellLocked calls a hook later, unless the hooks are another policy's by then.
+func (p *policy) tellLocked(hooks *Hooks, tell func()) {
+	p.events.do(func() {
+		if hooks.owner.Load() == p {
+			tell()
+		}
+	})
 }

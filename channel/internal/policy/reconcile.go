@@ -111,7 +111,7 @@ func (p *policy) admitLocked(m member) *child {
 		delete(p.draining, m.key)
 		p.tellEndpointLocked(c, c.state)
 	} else {
-		c = &child{key: m.key, addr: m.addr, load: newLoad(), tether: &tether{}}
+		c = &child{key: m.key, addr: m.addr, told: connectivity.Shutdown, load: newLoad(), tether: &tether{}}
 	}
 	p.children[m.key] = c
 	return c
