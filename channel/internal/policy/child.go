@@ -250,14 +250,15 @@ func (p *policy) setStateLocked(c *child, state connectivity.State, err error) {
 		c.level.stale = true
 	}
 	c.state, c.err = state, err
-	if changed {
+	if changed && c.level != nil { // of one that was removed that was the last that is told
 		p.tellEndpointLocked(c, state)
 	}
 }
 
-// linkLocked makes a link for an endpoint that has a ready connection and is in the set.
+// linkLocked makes a link for an endpoint that is ready and in the set. One whose server says that it is not healthy has
+// a connection and is not ready.
 func (p *policy) linkLocked(c *child) {
-	if c.sc == nil || c.link != nil || c.level == nil {
+	if c.state != connectivity.Ready || c.sc == nil || c.link != nil || c.level == nil {
 		return
 	}
 	c.link = &link{sc: c.sc, load: c.load}

@@ -139,9 +139,5 @@ func (p *policy) tellUsableLocked(usable bool) {
 
 // tellLocked calls a hook later, unless the hooks are another policy's by then.
 func (p *policy) tellLocked(hooks *Hooks, tell func()) {
-	p.events.do(func() {
-		if hooks.owner.Load() == p {
-			tell()
-		}
-	})
+	p.events.do(func() { hooks.tell(p, tell) })
 }

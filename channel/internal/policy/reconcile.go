@@ -82,7 +82,7 @@ func (p *policy) reconcileLocked(set []member) bool {
 		c.endpoint = m.endpoint
 		if w := weight.FromEndpoint(m.endpoint).Weight; w != c.weight {
 			c.weight = w
-			stale = stale || c.sc != nil
+			stale = stale || c.link != nil
 		}
 	}
 	// Clients that start together with the same records neither dial nor walk in the same order.
