@@ -13,16 +13,11 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-const (
-	retryFloor   = time.Second            // between two attempts at a failed endpoint that updates ask for
-	flapSpan     = time.Second            // a connection that lived less is a flap
-	flapBackoff  = 100 * time.Millisecond // after the second flap in a row, then doubling
-	maxFlapShift = 7                      // up to 12.8 s
-)
+const retryFloor = time.Second // between two attempts at a failed endpoint that updates ask for
 
 var (
 	errUnknown  = errors.New("the connection failed")
-	errFlapping = errors.New("connections are closed soon after they are made")
+	errFlapping = errors.New("connections are closed as soon as they are made")
 )
 
 // child is one endpoint. All fields are guarded by the policy's mutex.
@@ -44,7 +39,8 @@ type child struct {
 	tried   time.Time   // when the latest conn was made
 	since   time.Time   // when it became ready
 	flaps   int         // connections in a row that lived less than flapSpan
-	pause   *time.Timer // to the next attempt after a flap
+	lost    time.Time   // when the latest of them was lost
+	pause   *time.Timer // to the next attempt after a flap; nil when there is none
 	retried bool        // conn replaces one that failed: it counts as failed until it has a result of its own
 	drain   *time.Timer // to the end of the drain
 	drains  int         // so far
@@ -83,9 +79,7 @@ func (p *policy) stopLocked(c *child) {
 	}
 	c.conn, c.sc, c.retried = nil, nil, false
 	conn.gone = true
-	if c.pause != nil {
-		c.pause.Stop()
-	}
+	c.stopPause()
 	p.work.do(func() { conn.close() })
 }
 
@@ -93,6 +87,10 @@ func (p *policy) stopLocked(c *child) {
 // connection is there but not healthy, is left alone.
 func (p *policy) retryLocked(c *child) {
 	if c.conn == nil || c.state != connectivity.TransientFailure || time.Since(c.tried) < retryFloor {
+		return
+	}
+	if c.pause != nil {
+		p.hurryLocked(c, retryFloor)
 		return
 	}
 	raw := &c.conn.raw
@@ -212,28 +210,6 @@ func (p *policy) readyLocked(c *child, sc balancer.SubConn) {
 	p.setStateLocked(c, connectivity.Ready, nil)
 	p.linkLocked(c)
 	p.probeHealthLocked(c)
-}
-
-// lostLocked has an endpoint dialled again whose connection is lost: at once, unless its connections do not last.
-func (p *policy) lostLocked(c *child) {
-	conn := c.conn
-	if c.state == connectivity.Ready && time.Since(c.since) >= flapSpan {
-		c.flaps = 0
-	} else {
-		c.flaps++
-	}
-	c.sc = nil
-	switch {
-	case c.level == nil || !c.level.awake:
-		p.stopLocked(c)
-		p.setStateLocked(c, connectivity.Idle, nil)
-	case c.flaps < 2:
-		p.setStateLocked(c, connectivity.Connecting, nil)
-		p.work.do(conn.reconnect)
-	default:
-		p.setStateLocked(c, connectivity.TransientFailure, errFlapping)
-		c.pause = time.AfterFunc(flapBackoff<<min(c.flaps-2, maxFlapShift), func() { p.work.do(conn.reconnect) })
-	}
 }
 
 // setStateLocked notes the state of an endpoint; one that is no longer ready gets no call from here on.

@@ -42,9 +42,11 @@
 //   - unchanged ones keep their connection; attributes that have changed are used when it is made again;
 //   - failed ones are tried again, but not more than once a second, besides gRPC's own backoff.
 //
-// A connection that is lost is out of rotation at once and is made again at once. When several in a row have lived less
-// than a second the endpoint counts as failed, and waits 100 ms, then twice as long each time up to 12.8 s. grpc-go asks
-// the resolver for a lookup whenever a connection is lost or refused.
+// A connection that is lost is out of rotation at once and is made again at once, and calls wait for it when no other
+// endpoint is ready: a server may limit the age of its connections. When several in a row have lived less than 250 ms the
+// endpoint waits 100 ms, then twice as long each time up to 12.8 s, but not more than a second while no other endpoint is
+// ready. It counts as failed only when its connections are closed before they are ready. grpc-go asks the resolver for a
+// lookup whenever a connection is lost or refused.
 //
 // The end of a drain needs the channel's transport credentials, which every channel has. When the policy is closed,
 // because the channel is or because its service config names another policy, a drain goes on as grpc-go does it: without

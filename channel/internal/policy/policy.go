@@ -127,9 +127,7 @@ func (p *policy) Close() {
 		c.drain.Stop()
 	}
 	for _, c := range p.order {
-		if c.pause != nil {
-			c.pause.Stop()
-		}
+		c.stopPause()
 	}
 	if p.batch != nil {
 		p.batch.Stop()

@@ -48,6 +48,9 @@ func (p *policy) settleLocked(urgent bool) {
 	if was := p.shown.state == connectivity.Ready; was != (now.state == connectivity.Ready) {
 		p.tellUsableLocked(!was)
 	}
+	if now.state != connectivity.Ready && p.shown.state == connectivity.Ready {
+		p.hurryAllLocked()
+	}
 	if urgent || now != p.shown {
 		p.publishLocked()
 		return
