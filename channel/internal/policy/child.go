@@ -23,6 +23,7 @@ var (
 // child is one endpoint. All fields are guarded by the policy's mutex.
 type child struct {
 	key      string
+	at       string // the key of the address that it was connected to last; empty when that is not known
 	addr     string // the first address, for people
 	endpoint resolver.Endpoint
 	weight   uint32
@@ -42,7 +43,7 @@ type child struct {
 	lost    time.Time   // when the latest of them was lost
 	pause   *time.Timer // to the next attempt after a flap; nil when there is none
 	retried bool        // conn replaces one that failed: it counts as failed until it has a result of its own
-	drain   *time.Timer // to the end of the drain
+	drain   *time.Timer // to the end of the drain; nil when it has none
 	drains  int         // so far
 	probed  bool        // it was asked whether it has a health service
 }
@@ -151,14 +152,14 @@ func (cc *childConn) NewSubConn(addrs []resolver.Address, opts balancer.NewSubCo
 	listener := opts.StateListener
 	was := connectivity.Idle
 	opts.StateListener = func(state balancer.SubConnState) {
-		cc.count(was, state.ConnectivityState)
+		cc.count(was, state.ConnectivityState, addrs[0]) // pick_first makes one for each address
 		was = state.ConnectivityState
 		listener(state)
 	}
 	return cc.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // it is the one way to make a subchannel
 }
 
-func (cc *childConn) count(was, is connectivity.State) {
+func (cc *childConn) count(was, is connectivity.State, address resolver.Address) {
 	cc.policy.mu.Lock()
 	defer cc.policy.mu.Unlock()
 	if was != connectivity.Idle {
@@ -166,6 +167,9 @@ func (cc *childConn) count(was, is connectivity.State) {
 	}
 	if is != connectivity.Idle {
 		cc.raw[is]++
+	}
+	if is == connectivity.Ready && !cc.gone {
+		cc.child.noteAddressLocked(address)
 	}
 }
 

@@ -40,6 +40,9 @@
 //     passed; then it is closed, and what is still open on it ends with Unavailable. One that comes back before takes
 //     calls over the connection that it has;
 //   - unchanged ones keep their connection; attributes that have changed are used when it is made again;
+//   - a connection to an address that stays is never cut when only the shape of the set changes, as when a name with one A
+//     and one AAAA record, which is one endpoint of two addresses, gains a second A record: the new endpoint with that
+//     address takes it over. Of two that become one the other ends by itself, when its calls have ended;
 //   - failed ones are tried again, but not more than once a second, besides gRPC's own backoff.
 //
 // A connection that is lost is out of rotation at once and is made again at once, and calls wait for it when no other

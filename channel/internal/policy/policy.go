@@ -124,7 +124,7 @@ func (p *policy) Close() {
 		l.stopTimer()
 	}
 	for _, c := range p.draining {
-		c.drain.Stop()
+		c.stopDrain()
 	}
 	for _, c := range p.order {
 		c.stopPause()

@@ -164,7 +164,10 @@ func TestConnectionsOfADialerNeedNotBeComparable(t *testing.T) {
 			c.update(a.addr)
 			wantServers(t, c, a.addr)
 			select {
-			case <-done:
+			case err := <-done:
+				if status.Code(err) != codes.Unavailable {
+					t.Errorf("got %v, want Unavailable", err)
+				}
 			case <-time.After(10 * time.Second):
 				t.Error("the stream was not cut at the end of the drain")
 			}
