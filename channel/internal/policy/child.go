@@ -13,7 +13,14 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-const retryFloor = time.Second // between two attempts at a failed endpoint that updates ask for
+// An update has a failed endpoint tried again when the latest attempt is so long ago: at first retryFloor, then twice as
+// long after each such attempt up to retryCeiling, which is less than the time between two regular lookups. Without the
+// growth, lookups that failed attempts ask for would ask for attempts in turn, and gRPC's backoff would never get long.
+const (
+	retryFloor    = time.Second
+	retryCeiling  = 20 * time.Second
+	maxRetryShift = 5
+)
 
 var (
 	errUnknown  = errors.New("the connection failed")
@@ -37,7 +44,8 @@ type child struct {
 	told    connectivity.State // to the hooks
 	link    *link              // not nil while it may get calls
 	sc      balancer.SubConn
-	tried   time.Time   // when the latest conn was made
+	tried   time.Time   // when the latest attempt began
+	retries int         // attempts that updates have asked for since it was ready
 	since   time.Time   // when it became ready
 	flaps   int         // connections in a row that lived less than flapSpan
 	lost    time.Time   // when the latest of them was lost
@@ -87,11 +95,13 @@ func (p *policy) stopLocked(c *child) {
 // retryLocked tries a failed endpoint again now, and not when its backoff is over. One that is being tried, or whose
 // connection is there but not healthy, is left alone.
 func (p *policy) retryLocked(c *child) {
-	if c.conn == nil || c.state != connectivity.TransientFailure || time.Since(c.tried) < retryFloor {
+	floor := min(retryFloor<<min(c.retries, maxRetryShift), retryCeiling)
+	if c.conn == nil || c.state != connectivity.TransientFailure || time.Since(c.tried) < floor {
 		return
 	}
 	if c.pause != nil {
-		p.hurryLocked(c, retryFloor)
+		c.retries++
+		p.resumeLocked(c, 0)
 		return
 	}
 	raw := &c.conn.raw
@@ -100,6 +110,7 @@ func (p *policy) retryLocked(c *child) {
 	}
 	p.stopLocked(c)
 	p.startLocked(c)
+	c.retries++
 	c.retried = true
 }
 
@@ -168,7 +179,11 @@ func (cc *childConn) count(was, is connectivity.State, address resolver.Address)
 	if is != connectivity.Idle {
 		cc.raw[is]++
 	}
-	if is == connectivity.Ready && !cc.gone {
+	switch {
+	case cc.gone:
+	case is == connectivity.Connecting:
+		cc.child.tried = time.Now()
+	case is == connectivity.Ready:
 		cc.child.noteAddressLocked(address)
 	}
 }
@@ -210,7 +225,7 @@ func (cc *childConn) UpdateState(state balancer.State) {
 
 // readyLocked takes an endpoint into rotation.
 func (p *policy) readyLocked(c *child, sc balancer.SubConn) {
-	c.sc, c.retried, c.since = sc, false, time.Now()
+	c.sc, c.retried, c.retries, c.since = sc, false, 0, time.Now()
 	p.setStateLocked(c, connectivity.Ready, nil)
 	p.linkLocked(c)
 	p.probeHealthLocked(c)

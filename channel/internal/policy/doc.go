@@ -43,7 +43,8 @@
 //   - a connection to an address that stays is never cut when only the shape of the set changes, as when a name with one A
 //     and one AAAA record, which is one endpoint of two addresses, gains a second A record: the new endpoint with that
 //     address takes it over. Of two that become one the other ends by itself, when its calls have ended;
-//   - failed ones are tried again, but not more than once a second, besides gRPC's own backoff.
+//   - failed ones are tried again, besides gRPC's own backoff, when the latest attempt is a second ago; after each such
+//     attempt that fails it must be twice as long ago, up to 20 s.
 //
 // A connection that is lost is out of rotation at once and is made again at once, and calls wait for it when no other
 // endpoint is ready: a server may limit the age of its connections. When several in a row have lived less than 250 ms the

@@ -80,18 +80,11 @@ func (c *child) stopPause() {
 	}
 }
 
-// hurryLocked has a pause end when some time has passed since the connection was lost.
-func (p *policy) hurryLocked(c *child, span time.Duration) {
-	if flapBackoff<<min(c.flaps-2, maxFlapShift) > span {
-		p.resumeLocked(c, time.Until(c.lost.Add(span)))
-	}
-}
-
 // hurryAllLocked is called when the last ready endpoint is lost: others that have long pauses are waited for now.
 func (p *policy) hurryAllLocked() {
 	for _, c := range p.order {
-		if c.pause != nil && c.state == connectivity.Connecting {
-			p.hurryLocked(c, maxQueued)
+		if c.pause != nil && c.state == connectivity.Connecting && flapBackoff<<min(c.flaps-2, maxFlapShift) > maxQueued {
+			p.resumeLocked(c, time.Until(c.lost.Add(maxQueued)))
 		}
 	}
 }
