@@ -25,12 +25,12 @@ func TestShortLivedConnectionsFailNoCall(t *testing.T) {
 	ages := []struct {
 		age     time.Duration
 		longest time.Duration // that a call may take
-		dials   int           // in a minute
+		dials   int           // in 20 s
 	}{
-		{age: 5 * time.Millisecond, longest: 1100 * time.Millisecond, dials: 80},
-		{age: 100 * time.Millisecond, longest: 1100 * time.Millisecond, dials: 75},
-		{age: 400 * time.Millisecond, longest: 50 * time.Millisecond, dials: 180},
-		{age: 2 * time.Second, longest: 50 * time.Millisecond, dials: 40},
+		{age: 5 * time.Millisecond, longest: 1100 * time.Millisecond, dials: 32},
+		{age: 100 * time.Millisecond, longest: 1100 * time.Millisecond, dials: 30},
+		{age: 400 * time.Millisecond, longest: 50 * time.Millisecond, dials: 60},
+		{age: 2 * time.Second, longest: 50 * time.Millisecond, dials: 14},
 	}
 	for _, test := range ages {
 		t.Run(test.age.String(), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestShortLivedConnectionsFailNoCall(t *testing.T) {
 				c := w.client(name, "{}")
 				c.update("a")
 				longest := time.Duration(0)
-				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					begin := time.Now()
 					if _, err := c.who(); err != nil {
 						t.Fatalf("a call failed: %v", err)
@@ -50,7 +50,7 @@ func TestShortLivedConnectionsFailNoCall(t *testing.T) {
 					t.Errorf("a call took %v, want at most %v", longest, test.longest)
 				}
 				if got := w.dialled("a"); got > test.dials {
-					t.Errorf("dialled %d times in a minute, want at most %d", got, test.dials)
+					t.Errorf("dialled %d times in 20 s, want at most %d", got, test.dials)
 				}
 			})
 		})
@@ -64,7 +64,7 @@ func TestShortLivedConnectionsOfAllEndpointsFailNoCall(t *testing.T) {
 		}
 		c := w.client(name, "{}")
 		c.update("a", "b", "c")
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			begin := time.Now()
 			if _, err := c.who(); err != nil {
 				t.Fatalf("a call failed: %v", err)

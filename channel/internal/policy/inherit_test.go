@@ -71,8 +71,10 @@ func TestStreamOutlivesAChangeOfShape(t *testing.T) {
 				if got := nodes[change.at].accepted.Load(); got != 1 {
 					t.Errorf("the server accepted %d connections, want 1", got)
 				}
-				for range 2 * len(change.after) { // so that with least request the others are as busy
-					c.hold(t.Context())
+				for _, e := range change.after { // so that with least request the others are as busy
+					if addr := e.Addresses[0].Addr; addr != change.at && len(change.after) > 1 && nodes[addr] != nil {
+						c.holdOn(t.Context(), addr)
+					}
 				}
 				if got := c.tally(200); got[change.at] == 0 {
 					t.Errorf("got calls at %v, want some at %s", got, change.at)
