@@ -46,6 +46,9 @@ func (b builder) Scheme() string { return b.scheme }
 
 // Build implements resolver.Builder, for srv and evenkeel.
 func (b builder) Build(target resolver.Target, cc resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
+	if b.scheme == schemeResolver && hasCredentials(target) {
+		return b.start(source{}, errCredentials, cc, opts)
+	}
 	if b.scheme == schemeResolver {
 		own := borrowed(b.channel.config.Resolver, target.String())
 		return b.start(source{target: target.String(), resolver: own, named: true}, nil, cc, opts)
@@ -104,6 +107,10 @@ func (b *dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, opts 
 		found, err := openChronicle(withQuery(endpoint, target), b.channel.system)
 		return b.start(found, err, cc, opts)
 	}
+	// No name of a host has an @, so that it is no use either to have grpc-go quote it.
+	if hasCredentials(target) || strings.Contains(endpoint, "@") {
+		return b.start(source{}, errCredentials, cc, opts)
+	}
 	host, port, err := splitTarget(endpoint)
 	if err != nil || isAddress(host) {
 		stock := resolver.Get(schemeDNS)
@@ -117,11 +124,11 @@ func (b *dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, opts 
 }
 
 // OverrideAuthority implements resolver.AuthorityOverrider with what grpc-go does for a resolver that does not, save for
-// connection strings, which may hold a secret.
+// connection strings and other targets that may hold a secret.
 func (b *dnsBuilder) OverrideAuthority(target resolver.Target) string {
 	endpoint := target.Endpoint()
 	switch {
-	case isConnString(endpoint):
+	case isConnString(endpoint) || strings.Contains(endpoint, "@"):
 		return "localhost"
 	case strings.HasPrefix(endpoint, ":"):
 		return "localhost" + escapeAuthority(endpoint)
@@ -143,6 +150,12 @@ func withQuery(endpoint string, target resolver.Target) string {
 		return endpoint
 	}
 	return endpoint + "?" + target.URL.RawQuery
+}
+
+// hasCredentials says whether a target has a user before its server, or a user with a password before its name.
+func hasCredentials(target resolver.Target) bool {
+	user, _, found := strings.Cut(target.Endpoint(), "@")
+	return target.URL.User != nil || found && strings.Contains(user, ":")
 }
 
 func isAddress(host string) bool {

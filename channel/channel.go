@@ -31,13 +31,14 @@ type Channel struct {
 	observe *observer
 
 	policyName string        // what grpc-go takes of the service config
+	health     string        // the service whose health is watched, by that service config
 	txt        bool          // service configs of DNS count
 	roll       int           // of 1 to 100, for service configs that are meant for a share of the clients
 	system     *net.Resolver // of addresses and service configs where no name server is given
 
 	mu     sync.Mutex
 	live   map[*liveResolver]struct{} // guarded by mu
-	memory *memory                    // has its own lock
+	memory *memory                    // has its own lock, which comes after mu
 	closed bool                       // guarded by mu
 }
 
@@ -63,6 +64,7 @@ func New(config Config) (*Channel, error) {
 	return &Channel{
 		config:     config,
 		policyName: name,
+		health:     service.health(),
 		txt:        txtEnabled(),
 		roll:       rand.IntN(100) + 1,
 		system:     discover.SystemResolver(),
@@ -137,19 +139,23 @@ func (c *Channel) resolvers() []*liveResolver {
 	return live
 }
 
-// enter notes a resolver that lives; it says whether the channel is still open.
-func (c *Channel) enter(r *liveResolver) bool {
+// enter notes a resolver that lives. It returns what its target led to last, and whether the channel is still open.
+func (c *Channel) enter(r *liveResolver) (last remembered, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return false
+		return remembered{}, false
 	}
 	c.live[r] = struct{}{}
-	return true
+	return c.memory.hold(r.config.target), true
 }
 
+// leave notes that a resolver has ended; it may be called again.
 func (c *Channel) leave(r *liveResolver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.live, r)
+	if _, lives := c.live[r]; lives {
+		delete(c.live, r)
+		c.memory.release(r.config.target)
+	}
 }

@@ -36,11 +36,15 @@ const (
 	DefaultDrainTimeout = 30 * time.Second
 )
 
+// LeastInterval is the shortest of the three intervals of a Config; a shorter one is a mistake, most likely of the unit.
+const LeastInterval = discover.LeastInterval
+
 // Config says how channels find their endpoints and share calls among them. The zero value is the default in
 // everything. New checks and copies it.
 type Config struct {
 	// Interval is the time between lookups while they succeed; 0 means DefaultInterval. The first wait is random
-	// between MinInterval and Interval, later ones are up to 20 % shorter than Interval.
+	// between MinInterval and Interval, later ones are up to 20 % shorter than Interval. None of the three intervals may
+	// be below LeastInterval.
 	Interval time.Duration
 	// MaxInterval is what the wait grows to while lookups fail; 0 means DefaultMaxInterval, or Interval where that is
 	// longer.
@@ -52,11 +56,15 @@ type Config struct {
 	// Policy is the name of the load-balancing policy; empty means RoundRobin. Any policy that is registered with
 	// grpc-go will do. A loadBalancingConfig in ServiceConfig goes before it.
 	Policy string
-	// HealthService is the service whose health is watched at each endpoint (gRFC A17); endpoints that do not serve it
-	// get no calls. Empty means that health is not watched.
+	// HealthService is the service whose health is watched at each endpoint (gRFC A17); endpoints whose server says that
+	// it does not serve it get no calls. A server that has no health service at all counts as healthy, as A17 wants it:
+	// the first one of a target is logged and told to OnEndpoint with ErrNoHealthService, where the policy is one of this
+	// package. Empty means that health is not watched.
 	HealthService string
 	// DrainTimeout is how long calls that run on an endpoint may go on once it was removed; then its connection is
-	// closed. 0 means DefaultDrainTimeout. Only the policies of this package heed it.
+	// closed. 0 means DefaultDrainTimeout. Only the policies of this package heed it, also those that ServiceConfig or a
+	// service config of DNS names; a drainTimeout that stands there in DNS goes before it, and in ServiceConfig is an error
+	// beside it.
 	DrainTimeout time.Duration
 	// ServiceConfig is a service config in JSON. What it does not say is added to it: the policy, and the health check
 	// where HealthService is set. A service config of DNS goes before it, field by field.
@@ -67,13 +75,15 @@ type Config struct {
 	// are asked at the intervals. It is not closed: that is the caller's.
 	Resolver discover.Resolver
 
-	// Logger is given resolutions, changes and states of endpoints. Nil means none.
+	// Logger is given resolutions, changes and states of endpoints, on the goroutine of the callbacks. Nil means none.
 	Logger *slog.Logger
 	// MeterProvider makes the instruments; doc.go lists them. Nil means none.
 	MeterProvider metric.MeterProvider
 	// OnResolve, OnChange and OnEndpoint are told of every resolution, every change of a set and every change of an
 	// endpoint's state. They are called one at a time, in order, on a goroutine of their own; of more than 256 that wait
-	// the oldest are left out. A panic is logged and ends nothing. Nil means that nobody wants to know.
+	// the oldest are left out. A panic is logged and ends nothing. Nil means that nobody wants to know. A channel of
+	// grpc-go that begins with the set that the target had before, because it is another one to the target or comes back
+	// from idle mode, makes no Change of it.
 	OnResolve  func(Resolution)
 	OnChange   func(Change)
 	OnEndpoint func(EndpointState)
@@ -93,9 +103,6 @@ func (c Config) withDefaults() Config {
 	if c.Policy == "" {
 		c.Policy = RoundRobin
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	if c.MeterProvider == nil {
 		c.MeterProvider = noop.NewMeterProvider()
 	}
@@ -111,8 +118,11 @@ func (c Config) validate() error {
 	}{
 		{"Interval", c.Interval}, {"MaxInterval", c.MaxInterval}, {"MinInterval", c.MinInterval}, {"DrainTimeout", c.DrainTimeout},
 	} {
-		if d.value < 0 {
+		switch {
+		case d.value < 0:
 			faults = append(faults, fmt.Errorf("%s is negative: %v", d.name, d.value))
+		case d.value < LeastInterval && d.name != "DrainTimeout":
+			faults = append(faults, fmt.Errorf("the %s %v is below %v", d.name, d.value, LeastInterval))
 		}
 	}
 	if c.MinInterval > c.Interval {
@@ -121,11 +131,8 @@ func (c Config) validate() error {
 	if c.Interval > c.MaxInterval {
 		faults = append(faults, fmt.Errorf("the Interval %v is above the MaxInterval %v", c.Interval, c.MaxInterval))
 	}
-	switch {
-	case balancer.Get(c.Policy) == nil:
+	if balancer.Get(c.Policy) == nil {
 		faults = append(faults, fmt.Errorf("unknown Policy %q", c.Policy))
-	case c.DrainTimeout > 0 && !isOurs(c.Policy):
-		faults = append(faults, fmt.Errorf("DrainTimeout is set, and the policy %q does not heed it", c.Policy))
 	}
 	return errors.Join(faults...)
 }

@@ -4,6 +4,7 @@
 package channel
 
 import (
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -26,7 +27,9 @@ type Resolution struct {
 	Class string
 }
 
-// Change is a difference between one set of endpoints and the next.
+// Change is a difference between one set of endpoints of a channel of grpc-go and the next. The first set is one too, but
+// not where the target was known already: a second channel of grpc-go to it, and one that comes back from idle mode, begin
+// with what was found last, and tell what differs from that.
 type Change struct {
 	// Target is whose set it is.
 	Target string
@@ -46,6 +49,11 @@ type EndpointState struct {
 	At time.Time
 	// State is the new state; connectivity.Shutdown says that the endpoint was removed.
 	State connectivity.State
-	// Err is why the endpoint is in connectivity.TransientFailure; nil in the other states.
+	// Err is why the endpoint is in connectivity.TransientFailure. In connectivity.Ready it may be ErrNoHealthService, once
+	// for a target. It is nil in the other states.
 	Err error
 }
+
+// ErrNoHealthService is told of a server that has no health service though one was asked for. It gets calls: health that
+// cannot be watched is not known to be bad.
+var ErrNoHealthService = errors.New("the server has no health service, and counts as healthy")

@@ -83,6 +83,13 @@ func (s *states) move(was, is connectivity.State) {
 	s.addLocked(is, 1)
 }
 
+// failing says whether any endpoint has failed.
+func (s *states) failing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[connectivity.TransientFailure] > 0
+}
+
 // clear takes all endpoints back: what the policy has told no longer counts.
 func (s *states) clear() {
 	s.mu.Lock()

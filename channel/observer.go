@@ -4,60 +4,87 @@
 package channel
 
 import (
+	"context"
 	"log/slog"
+	"runtime"
 	"sync"
+	"time"
 )
 
-// queueSize bounds the news that wait for a slow callback.
+// queueSize bounds the news that wait for a slow callback or logger.
 const queueSize = 256
 
-// observer calls the user's callbacks, one at a time and in order, on one goroutine. A slow callback loses the oldest
-// news; it never holds up a lookup or a policy.
+// observer gives the user's logger and callbacks what there is to tell, one at a time and in order, on one goroutine. A
+// slow one loses the oldest news; it never holds up a lookup, a policy or the end of a channel.
 type observer struct {
-	config Config
-	logger *slog.Logger
-	wake   chan struct{} // holds one token while there is something to do
-	done   chan struct{} // closed when run has ended
+	config  Config
+	handler slog.Handler  // nil when there is no logger
+	wake    chan struct{} // holds one token while there is something to do
+	done    chan struct{} // closed when run has ended
 
 	mu      sync.Mutex
-	queue   []func() // guarded by mu
-	dropped int      // guarded by mu; since the last one that was called
-	closed  bool     // guarded by mu
+	queue   []piece // guarded by mu
+	dropped int     // guarded by mu; since the last one that was delivered
+	closed  bool    // guarded by mu
 }
 
-// newObserver returns nil when there are no callbacks; the methods of a nil observer do nothing.
+// piece is one of the news: a record for the logger, and what to call.
+type piece struct {
+	record slog.Record
+	call   func() // nil when no callback wants to know
+}
+
+// detail says that it is of use to nobody but a logger of details.
+func (p piece) detail() bool { return p.call == nil && p.record.Level < slog.LevelInfo }
+
+// newObserver returns nil when there are neither callbacks nor a logger; the methods of a nil observer do nothing.
 func newObserver(config Config) *observer {
-	if config.OnResolve == nil && config.OnChange == nil && config.OnEndpoint == nil {
+	if config.OnResolve == nil && config.OnChange == nil && config.OnEndpoint == nil && config.Logger == nil {
 		return nil
 	}
-	o := &observer{config: config, logger: config.Logger, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	o := &observer{config: config, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if config.Logger != nil {
+		o.handler = config.Logger.Handler()
+	}
 	go o.run()
 	return o
 }
 
-func (o *observer) resolved(r Resolution) {
+// log tells the logger alone.
+func (o *observer) log(record slog.Record) { o.put(piece{record: record}) }
+
+func (o *observer) resolved(r Resolution, record slog.Record) {
+	told := piece{record: record}
 	if o != nil && o.config.OnResolve != nil {
-		o.put(func() { o.config.OnResolve(r) })
+		told.call = func() { o.config.OnResolve(r) }
 	}
+	o.put(told)
 }
 
-func (o *observer) changed(c Change) {
+func (o *observer) changed(c Change, record slog.Record) {
+	told := piece{record: record}
 	if o != nil && o.config.OnChange != nil {
-		o.put(func() { o.config.OnChange(c) })
+		told.call = func() { o.config.OnChange(c) }
 	}
+	o.put(told)
 }
 
-func (o *observer) endpoint(e EndpointState) {
+func (o *observer) endpoint(e EndpointState, record slog.Record) {
+	told := piece{record: record}
 	if o != nil && o.config.OnEndpoint != nil {
-		o.put(func() { o.config.OnEndpoint(e) })
+		told.call = func() { o.config.OnEndpoint(e) }
 	}
+	o.put(told)
 }
 
-// put adds news. It never blocks.
-func (o *observer) put(call func()) {
+// put adds news. It never blocks. Details may take half of the queue, and drive nothing else out.
+func (o *observer) put(told piece) {
+	if o == nil || told.call == nil && o.handler == nil {
+		return
+	}
 	o.mu.Lock()
-	if o.closed {
-		o.mu.Unlock()
+	defer o.mu.Unlock()
+	if o.closed || told.detail() && len(o.queue) >= queueSize/2 {
 		return
 	}
 	if len(o.queue) == queueSize {
@@ -65,12 +92,11 @@ func (o *observer) put(call func()) {
 		o.queue = o.queue[:queueSize-1]
 		o.dropped++
 	}
-	o.queue = append(o.queue, call)
-	o.mu.Unlock()
+	o.queue = append(o.queue, told)
 	o.signal()
 }
 
-// close takes no more news, drops what waits and returns when no callback runs.
+// close takes no more news, drops what waits and returns when nothing of the user runs.
 func (o *observer) close() {
 	if o == nil {
 		return
@@ -89,43 +115,78 @@ func (o *observer) signal() {
 	}
 }
 
+// run delivers until the end. A callback that calls runtime.Goexit ends the goroutine and not the news.
 func (o *observer) run() {
-	defer close(o.done)
+	ended := false
+	defer func() {
+		if ended {
+			close(o.done)
+			return
+		}
+		o.signal()
+		go o.run()
+	}()
 	for range o.wake {
 		for {
-			call, ended := o.next()
-			if ended {
+			told, dropped, more := o.next()
+			if dropped > 0 {
+				o.write(newRecord(slog.LevelWarn, "callback or logger of channel is slow: news were left out", slog.Int("count", dropped)))
+			}
+			if told != nil {
+				o.deliver(*told)
+				continue
+			}
+			if ended = !more; ended {
 				return
 			}
-			if call == nil {
-				break
-			}
-			o.deliver(call)
+			break
 		}
 	}
 }
 
-func (o *observer) next() (call func(), ended bool) {
+// next returns the oldest of the news, nil when none waits; how many were left out; and whether there may be more.
+func (o *observer) next() (told *piece, dropped int, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.dropped > 0 {
-		o.logger.Warn("callback of channel is slow: news were left out", "count", o.dropped)
-		o.dropped = 0
-	}
+	dropped, o.dropped = o.dropped, 0
 	if len(o.queue) == 0 {
-		return nil, o.closed
+		return nil, dropped, !o.closed
 	}
-	call = o.queue[0]
+	told = &o.queue[0]
 	o.queue = o.queue[1:]
-	return call, false
+	return told, dropped, true
 }
 
 // deliver keeps a panic of the callback from ending the process.
-func (o *observer) deliver(call func()) {
+func (o *observer) deliver(told piece) {
 	defer func() {
 		if p := recover(); p != nil {
-			o.logger.Error("callback of channel panicked", "panic", p)
+			o.write(newRecord(slog.LevelError, "callback of channel panicked", slog.Any("panic", p)))
 		}
 	}()
-	call()
+	o.write(told.record)
+	if told.call != nil {
+		told.call()
+	}
+}
+
+// write gives the logger a record. A panic of the logger has nowhere to go.
+func (o *observer) write(record slog.Record) {
+	if o.handler == nil || record.Message == "" {
+		return
+	}
+	defer func() { _ = recover() }()
+	if ctx := context.Background(); o.handler.Enabled(ctx, record.Level) {
+		_ = o.handler.Handle(ctx, record) // as a Logger does it
+	}
+}
+
+// newRecord makes a record of now and of the caller of its caller.
+func newRecord(level slog.Level, message string, attributes ...slog.Attr) slog.Record {
+	const skipped = 3 // runtime.Callers, this function and its caller
+	var callers [1]uintptr
+	runtime.Callers(skipped, callers[:])
+	record := slog.NewRecord(time.Now(), level, message, callers[0])
+	record.AddAttrs(attributes...)
+	return record
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -30,56 +29,45 @@ type liveConfig struct {
 type liveResolver struct {
 	channel *Channel
 	config  liveConfig
-	logger  *slog.Logger
 	hooks   *policy.Hooks
 	states  *states
 	txt     *txtSource // nil when no service config is looked up
 	cancel  context.CancelFunc
 
-	ours  atomic.Bool // the policy in use tells what is usable
-	ready atomic.Bool // it has said once that something is
-
-	mu     sync.Mutex
+	mu     sync.Mutex       // comes after that of the hooks
 	poller *discover.Poller // guarded by mu; nil while there is none
-	usable bool             // guarded by mu: what the policy said last
-	told   bool             // guarded by mu: the policy has said something
+	took   uint64           // guarded by mu: states that a policy of ours has taken
+	ours   bool             // guarded by mu: the policy at work is one of ours
+	ready  bool             // guarded by mu: it has said once that something is usable
+	usable bool             // guarded by mu: what it said last
+	told   bool             // guarded by mu: it has said something
+	short  bool             // guarded by mu: backups were left out of what was sent
+	busy   bool             // guarded by mu: a state is being sent
 	closed bool             // guarded by mu
 
 	// What follows belongs to the goroutine of the poller, and before there is one to Build.
 	set      index
 	sent     string // the service config that was sent; empty means none
 	accepted bool   // grpc-go took what was sent
+	failed   bool   // grpc-go was told of a failed lookup since
 }
 
 // start makes a resolver of a source, gives it the last good set and begins to look.
 func (c *Channel) start(config liveConfig) (resolver.Resolver, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &liveResolver{
-		channel: c, config: config, cancel: cancel,
-		logger: c.config.Logger.With("target", config.target),
-		states: newStates(c.metrics, config.target),
+	r := &liveResolver{channel: c, config: config, cancel: cancel, states: newStates(c.metrics, config.target)}
+	r.hooks = &policy.Hooks{Took: r.tookState, Endpoint: r.endpoint, Usable: r.setUsable}
+	if c.health != "" {
+		r.hooks.HealthService, r.hooks.NoHealth = c.health, r.noHealth
 	}
-	r.hooks = &policy.Hooks{Endpoint: r.endpoint, Usable: r.setUsable}
-	if !c.enter(r) {
+	last, open := c.enter(r)
+	if !open {
 		cancel()
 		config.cc.ReportError(ErrClosed)
 		return refused{}, nil
 	}
-	last := c.memory.get(config.target)
 	if c.txtWanted(config) {
-		lookup := newTXTLookup(config.txt, config.nameServer, c.system, c.roll)
-		r.txt = &txtSource{
-			Resolver: config.resolver, label: label(config.target), current: last.txt, known: last.txt != nil,
-			lookUp: func(limited context.Context) (serviceConfig, error) {
-				joined, stop := context.WithCancel(limited)
-				defer stop()
-				defer context.AfterFunc(ctx, stop)()
-				return lookup.get(joined)
-			},
-			failed: func(err error) { r.logger.Warn("service config of DNS is left out", "error", err) },
-			late:   r.hint,
-		}
-		r.config.resolver = r.txt
+		r.addTXT(ctx, last.txt)
 	}
 	if len(last.endpoints) > 0 {
 		r.set = newIndex(last.endpoints) // it is no change
@@ -91,6 +79,24 @@ func (c *Channel) start(config liveConfig) (resolver.Resolver, error) {
 // txtWanted says whether a service config is to be looked up.
 func (c *Channel) txtWanted(config liveConfig) bool {
 	return c.txt && config.txt != "" && !config.noService
+}
+
+// addTXT has a service config looked up beside the endpoints, until ctx ends.
+func (r *liveResolver) addTXT(ctx context.Context, last serviceConfig) {
+	c := r.channel
+	lookup := newTXTLookup(r.config.txt, r.config.nameServer, c.system, c.roll)
+	r.txt = &txtSource{
+		Resolver: r.config.resolver, label: label(r.config.target), current: last, known: last != nil,
+		lookUp: func(limited context.Context) (serviceConfig, error) {
+			joined, stop := context.WithCancel(limited)
+			defer stop()
+			defer context.AfterFunc(ctx, stop)()
+			return lookup.get(joined)
+		},
+		failed: r.leftOut,
+		late:   r.hint,
+	}
+	r.config.resolver = r.txt
 }
 
 // look begins to look the target up. A source that cannot change is asked once.
@@ -123,15 +129,21 @@ func (r *liveResolver) look() error {
 // ResolveNow implements resolver.Resolver. grpc-go asks when a connection was lost or could not be made. While there has
 // been no connection at all that means that none of the set is usable.
 func (r *liveResolver) ResolveNow(resolver.ResolveNowOptions) {
-	if r.ours.Load() && !r.ready.Load() {
-		r.setUsable(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ours && !r.ready {
+		r.setUsableLocked(false)
 	}
-	r.hint()
+	r.hintLocked()
 }
 
 func (r *liveResolver) hint() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.hintLocked()
+}
+
+func (r *liveResolver) hintLocked() {
 	if r.poller != nil {
 		r.poller.ResolveNow()
 	}
@@ -151,13 +163,41 @@ func (r *liveResolver) Close() {
 	r.channel.leave(r)
 }
 
-// setUsable is called by the policy. It blocks for nobody: the poller only takes a note.
-func (r *liveResolver) setUsable(usable bool) {
-	if usable {
-		r.ready.Store(true)
+// tookState is called by a policy of ours, in the middle of an update. It says which policy is at work, which the service
+// config does not: the dial options may hold another one, which replaces ours.
+func (r *liveResolver) tookState(first bool) {
+	if first {
+		r.states.clear()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.took++
+	r.ours = true
+	if first {
+		r.anewLocked()
+	}
+	if r.short && !r.busy { // the way to a proxy is long: the update has returned before
+		r.hintLocked()
+	}
+}
+
+// anewLocked forgets what a policy has said: nothing is known of the endpoints of another one.
+func (r *liveResolver) anewLocked() {
+	r.ready = false
+	if r.told {
+		r.setUsableLocked(true)
+	}
+}
+
+// setUsable is called by the policy. It blocks for nobody: the poller only takes a note.
+func (r *liveResolver) setUsable(usable bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = r.ready || usable
+	r.setUsableLocked(usable)
+}
+
+func (r *liveResolver) setUsableLocked(usable bool) {
 	r.usable, r.told = usable, true
 	if r.poller != nil {
 		r.poller.SetUsable(usable)
@@ -165,109 +205,31 @@ func (r *liveResolver) setUsable(usable bool) {
 }
 
 // endpoint is called by the policy.
-func (r *liveResolver) endpoint(addr string, was, state connectivity.State, err error) {
-	r.states.move(was, state)
-	if err == nil {
-		r.logger.Debug("endpoint changed its state", "endpoint", addr, "state", state.String())
-	} else {
-		r.logger.Debug("endpoint changed its state", "endpoint", addr, "state", state.String(), "error", err)
+func (r *liveResolver) endpoint(addr string, was, is connectivity.State, err error) {
+	r.states.move(was, is)
+	record := r.record(slog.LevelDebug, "endpoint changed its state", slog.String("endpoint", addr), slog.String("state", is.String()))
+	if err != nil {
+		record.AddAttrs(slog.Any("error", err))
 	}
-	r.channel.observe.endpoint(EndpointState{Target: r.config.target, Addr: addr, At: time.Now(), State: state, Err: err})
+	r.channel.observe.endpoint(EndpointState{Target: r.config.target, Addr: addr, At: time.Now(), State: is, Err: err}, record)
 }
 
-// result takes what a lookup has brought.
-func (r *liveResolver) result(result discover.PollResult) {
-	found := result.Failures == 0 && len(result.Endpoints) > 0
-	r.report(result, found)
-	switch {
-	case found:
-		r.publish(result.Endpoints)
-	case len(r.set) == 0:
-		r.config.cc.ReportError(result.Err)
-	}
-}
-
-// report tells of a resolution.
-func (r *liveResolver) report(result discover.PollResult, found bool) {
-	resolution := Resolution{
-		Target: r.config.target, At: result.At, Duration: result.Took, Err: result.Err, Class: result.Class,
-	}
-	if found {
-		resolution.Endpoints = len(result.Endpoints)
-	}
-	level := slog.LevelDebug
-	if result.Failures == 1 { // those after it say nothing new
-		level = slog.LevelWarn
-	}
-	attributes := []slog.Attr{slog.Duration("duration", result.Took), slog.Int("endpoints", resolution.Endpoints)}
-	if result.Err != nil {
-		attributes = append(attributes, slog.String("class", result.Class), slog.Any("error", result.Err))
-	}
-	r.logger.LogAttrs(context.Background(), level, "target resolved", attributes...)
-	r.channel.metrics.resolved(resolution)
-	r.channel.observe.resolved(resolution)
-}
-
-// publish hands a set to grpc-go, unless it has it already.
-func (r *liveResolver) publish(endpoints []discover.Endpoint) {
-	next := newIndex(endpoints)
-	change, differs := r.set.change(next)
-	config, ours := r.service()
-	r.ours.Store(ours)
-	if !differs && r.accepted && config == r.sent {
+// noHealth is called by the policy.
+func (r *liveResolver) noHealth(addr string) {
+	if !r.channel.memory.firstWithoutHealth(r.config.target) {
 		return
 	}
-	state := shape{named: r.config.named, backups: ours}.toState(endpoints)
-	if config != "" {
-		state.ServiceConfig = r.config.cc.ParseServiceConfig(config)
-	}
-	r.set, r.sent = next, config
-	r.remember(endpoints)
-	if differs {
-		r.changed(change)
-	}
-	err := r.config.cc.UpdateState(policy.WithOrigin(policy.WithHooks(state, r.hooks)))
-	if r.accepted = err == nil; err != nil {
-		r.logger.Warn("policy refused the endpoints; they are offered again after the next lookup", "error", err)
-	}
+	r.channel.observe.endpoint(
+		EndpointState{Target: r.config.target, Addr: addr, At: time.Now(), State: connectivity.Ready, Err: ErrNoHealthService},
+		r.record(slog.LevelWarn, "server has no health service, and counts as healthy", slog.String("endpoint", addr)))
 }
 
-// service returns the service config to send, empty for none, and whether its policy is one of ours. One of DNS that
-// grpc-go refuses is left out.
-func (r *liveResolver) service() (string, bool) {
-	c := r.channel
-	if r.txt != nil {
-		if given := r.txt.get(); given != nil {
-			merged := c.service.with(given)
-			name, err := merged.policy()
-			if err == nil {
-				err = r.config.cc.ParseServiceConfig(merged.json()).Err
-			}
-			if err == nil {
-				return merged.json(), isOurs(name)
-			}
-			r.logger.Warn("service config of DNS is left out", "error", err)
-		}
-	}
-	// grpc-go keeps one that it was sent until it is sent another.
-	if r.sent == "" && r.config.from == serviceFromOptions || r.config.noService {
-		return "", isOurs(c.policyName)
-	}
-	return c.service.json(), isOurs(c.policyName)
+// leftOut tells why a service config of DNS does not count.
+func (r *liveResolver) leftOut(err error) {
+	r.channel.observe.log(r.record(slog.LevelWarn, "service config of DNS is left out", slog.Any("error", err)))
 }
 
-func (r *liveResolver) remember(endpoints []discover.Endpoint) {
-	last := remembered{endpoints: endpoints}
-	if r.txt != nil {
-		last.txt = r.txt.get()
-	}
-	r.channel.memory.put(r.config.target, last)
-}
-
-// changed tells of a new set.
-func (r *liveResolver) changed(change Change) {
-	change.Target, change.At = r.config.target, time.Now()
-	r.logger.Info("endpoints changed", "added", len(change.Added), "removed", len(change.Removed), "kept", len(change.Kept))
-	r.channel.metrics.changed(change)
-	r.channel.observe.changed(change)
+// record makes a record about the target.
+func (r *liveResolver) record(level slog.Level, message string, attributes ...slog.Attr) slog.Record {
+	return newRecord(level, message, append([]slog.Attr{slog.String("target", r.config.target)}, attributes...)...)
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
@@ -42,11 +41,18 @@ func newServiceConfig(config Config) (serviceConfig, error) {
 		if _, both := given[fieldHealth]; both && config.HealthService != "" {
 			return nil, errors.New("HealthService is set, and ServiceConfig has a healthCheckConfig too")
 		}
+		if config.DrainTimeout > 0 && given.saysDrain() {
+			return nil, errors.New("DrainTimeout is set, and ServiceConfig has a drainTimeout too")
+		}
 		merged = ours.with(given)
 	}
+	merged = merged.withDrain(config.DrainTimeout)
 	name, err := merged.policy()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("ServiceConfig: %w", err)
+	case config.DrainTimeout > 0 && !isOurs(name):
+		return nil, fmt.Errorf("DrainTimeout is set, and the policy %q does not heed it", name)
 	}
 	if _, watched := merged[fieldHealth]; watched && name == "pick_first" {
 		return nil, errors.New("health is to be watched, and the policy pick_first does not look at it")
@@ -67,16 +73,7 @@ func (s serviceConfig) check() error {
 
 // policyJSON is the loadBalancingConfig of a policy by name.
 func policyJSON(config Config) json.RawMessage {
-	own := "{}"
-	if isOurs(config.Policy) && config.DrainTimeout > 0 {
-		own = `{"drainTimeout":"` + seconds(config.DrainTimeout) + `"}`
-	}
-	return json.RawMessage("[{" + strconv.Quote(config.Policy) + ":" + own + "}]")
-}
-
-// seconds is a duration as protobuf has it in JSON.
-func seconds(d time.Duration) string {
-	return fmt.Sprintf("%d.%09ds", d/time.Second, d%time.Second)
+	return json.RawMessage("[{" + strconv.Quote(config.Policy) + ":{}}]")
 }
 
 func health(service string) json.RawMessage {
@@ -110,6 +107,17 @@ func (s serviceConfig) with(other serviceConfig) serviceConfig {
 	return merged
 }
 
+// health returns the name of the service whose health is to be watched.
+func (s serviceConfig) health() string {
+	var of struct {
+		ServiceName string `json:"serviceName"`
+	}
+	if err := json.Unmarshal(s[fieldHealth], &of); err != nil {
+		return "" // there is none: grpc-go has read it already
+	}
+	return of.ServiceName
+}
+
 // json returns the config as text; equal configs have equal texts.
 func (s serviceConfig) json() string {
 	text, err := json.Marshal(s)
@@ -125,9 +133,9 @@ func (s serviceConfig) policy() (string, error) {
 	if s[fieldPolicy] == nil {
 		return s.oldPolicy()
 	}
-	var list []map[string]json.RawMessage
-	if err := json.Unmarshal(s[fieldPolicy], &list); err != nil {
-		return "", fmt.Errorf("%s: %w", fieldPolicy, err)
+	list, err := s.policies()
+	if err != nil {
+		return "", err
 	}
 	for _, entry := range list {
 		if len(entry) != 1 {
@@ -142,6 +150,15 @@ func (s serviceConfig) policy() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s: no policy of it is known", fieldPolicy)
+}
+
+// policies returns the policies of the list, each with its config.
+func (s serviceConfig) policies() ([]map[string]json.RawMessage, error) {
+	var list []map[string]json.RawMessage
+	if err := json.Unmarshal(s[fieldPolicy], &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", fieldPolicy, err)
+	}
+	return list, nil
 }
 
 func (s serviceConfig) oldPolicy() (string, error) {

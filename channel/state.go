@@ -51,6 +51,11 @@ func (s shape) toState(endpoints []discover.Endpoint) resolver.State {
 	return state
 }
 
+// hasBackups says whether there is more than one priority.
+func hasBackups(endpoints []discover.Endpoint) bool {
+	return slices.ContainsFunc(endpoints, func(e discover.Endpoint) bool { return e.Priority != endpoints[0].Priority })
+}
+
 func (s shape) toAddresses(e discover.Endpoint) []resolver.Address {
 	name := ""
 	if s.named {

@@ -95,7 +95,7 @@ func portNumber(port string) (uint16, error) {
 
 // openSRV makes a source of "srv://server/_service._proto.name".
 func openSRV(target resolver.Target, system *net.Resolver) (source, error) {
-	if target.URL.User != nil {
+	if hasCredentials(target) {
 		return source{}, errCredentials
 	}
 	service, name, err := splitService(target.Endpoint())
@@ -106,7 +106,11 @@ func openSRV(target resolver.Target, system *net.Resolver) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	return source{target: target.String(), resolver: newAddrFiller(target.String(), srv, system), named: true}, nil
+	return source{target: target.String(), resolver: withAddrs(target.String(), srv, system), named: true}, nil
+}
+
+func withAddrs(target string, inner discover.Resolver, system *net.Resolver) discover.Resolver {
+	return discover.WithAddrs(discover.AddrsConfig{Resolver: inner, Name: target, System: system})
 }
 
 // splitService splits "_service._proto.name".
@@ -139,7 +143,7 @@ func openChronicle(text string, system *net.Resolver) (source, error) {
 		if err != nil {
 			return source{}, err
 		}
-		return source{target: parsed.String(), resolver: newAddrFiller(parsed.String(), srv, system), named: true}, nil
+		return source{target: parsed.String(), resolver: withAddrs(parsed.String(), srv, system), named: true}, nil
 	}
 	endpoints := make([]discover.Endpoint, len(parsed.Hosts))
 	fixed := true
@@ -154,7 +158,7 @@ func openChronicle(text string, system *net.Resolver) (source, error) {
 		}
 	}
 	return source{
-		target: parsed.String(), resolver: newAddrFiller(parsed.String(), discover.Static(endpoints...), system), named: true, fixed: fixed,
+		target: parsed.String(), resolver: withAddrs(parsed.String(), discover.Static(endpoints...), system), named: true, fixed: fixed,
 	}, nil
 }
 

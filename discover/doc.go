@@ -53,7 +53,7 @@
 //
 // # Configuration
 //
-// [Static] takes the endpoints themselves. [SRV] takes an [SRVConfig] and [NewDNS] a [DNSConfig]: the name, and a name
+// [WithAddrs] gives the endpoints of another resolver their addresses. [Static] takes the endpoints themselves. [SRV] takes an [SRVConfig] and [NewDNS] a [DNSConfig]: the name, and a name
 // server when the ones of the system shall not be asked. A lookup takes 5 s at most, of which the addresses of the targets
 // of SRV records get 2 s. [NewPoller] takes a [PollerConfig], whose waits all have defaults.
 // [FromGRPC] takes a [GRPCConfig], whose zero value is the default. [SystemResolver] is the resolver of addresses for everything that dials.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
@@ -121,7 +120,7 @@ func ExamplePoller() {
 	changes := make(chan discover.PollResult, 8)
 	poller, err := discover.NewPoller(discover.PollerConfig{
 		Resolver:    resolver,
-		MinInterval: time.Millisecond,
+		MinInterval: discover.LeastInterval,
 		OnResult: func(result discover.PollResult) {
 			if result.Changed {
 				changes <- result

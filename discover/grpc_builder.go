@@ -116,9 +116,27 @@ func (r *built) Close() {
 	}
 }
 
-// run asks the source until ctx ends, and closes it.
+// run asks the source until ctx ends, and closes it. A source that calls runtime.Goexit ends the goroutine and not the
+// asking: another one goes on after the wait of a failure.
 func (r *built) run(ctx context.Context) {
-	defer close(r.done)
+	ended := false
+	defer func() {
+		if ended || ctx.Err() != nil {
+			close(r.done)
+			return
+		}
+		go func() {
+			r.pass(ctx, nil, errExited)
+			pause(ctx, r.retry, r.hints)
+			r.retry = min(2*r.retry, retryMax)
+			r.run(ctx)
+		}()
+	}()
+	r.ask(ctx)
+	ended = true
+}
+
+func (r *built) ask(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		select {

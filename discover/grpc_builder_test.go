@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -158,6 +159,26 @@ func TestBuilderRepeatsFailures(t *testing.T) {
 		source.wantAt(t, 0, s, 3*s, 7*s, 15*s, 31*s, 61*s, 91*s, 121*s, 600*s, 601*s, 603*s)
 		if sets, errs := channel.told(); len(sets) != 2 || len(errs) != 8 {
 			t.Errorf("got sets %v and errors %v, want no error after the first set", sets, errs)
+		}
+		built.Close()
+	})
+}
+
+func TestBuilderAsksASourceAgainThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &asked{began: time.Now(), answer: func(_ context.Context, n int) ([]discover.Endpoint, error) {
+			if n < 3 {
+				runtime.Goexit()
+			}
+			return node("a"), nil
+		}}
+		channel := new(channelLog)
+		built := build(t, source, channel)
+		time.Sleep(time.Minute)
+		source.wantAt(t, 0, time.Second, 3*time.Second)
+		if sets, errs := channel.told(); len(sets) != 1 || len(errs) != 2 {
+			t.Errorf("got sets %v and errors %v, want one set and two errors before it", sets, errs)
 		}
 		built.Close()
 	})

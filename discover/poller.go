@@ -22,13 +22,14 @@ const pollerGrace = 100 * time.Millisecond
 // that does not return in time has failed, and the next one begins when it has returned.
 //
 // A set that was found stays the one that serves until another one is found: an error, a name that does not exist and an
-// empty answer leave it as it is, and an endpoint that comes without its addresses keeps those that it had. Hints are honoured, but not more often than every MinInterval: one that comes sooner
-// is kept until then, and several are one. While no endpoint is usable, because none was ever found or because
-// SetUsable said so, the floor is 1 s and failed lookups are repeated after 1 s, doubling to MaxInterval.
+// empty answer leave it as it is, and an endpoint that comes without its addresses keeps those that it had. Hints are
+// honoured, but not more often than every MinInterval: one that comes sooner is kept until then, and several are one.
+// While no endpoint is usable, because none was ever found or because SetUsable said so, the floor is 1 s and failed
+// lookups are repeated after 1 s, doubling to MaxInterval.
 //
 // A source that is a [Watcher] is not polled: it tells its changes. When its Watch ends it is started again, after 1 s,
-// doubling to MaxInterval; one that has returned ErrClosed has ended for good. A source that panics has failed, and is
-// asked again as after any other failure.
+// doubling to MaxInterval; one that has returned ErrClosed has ended for good. A source that panics, ends its goroutine or
+// returns an error that cannot be read has failed, and is asked again as after any other failure.
 //
 // A Poller is safe for concurrent use. The caller closes it.
 type Poller struct {

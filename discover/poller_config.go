@@ -19,6 +19,9 @@ const (
 	DefaultMinInterval = 5 * time.Second
 	// DefaultPollTimeout is how long a poller waits for a lookup.
 	DefaultPollTimeout = 10 * time.Second
+	// LeastInterval is the shortest interval, maximum and floor of a poller; a shorter one is a mistake, most likely of
+	// the unit.
+	LeastInterval = 10 * time.Millisecond
 )
 
 // PollerConfig says what a Poller asks and how often. Resolver and OnResult are required. A default never contradicts
@@ -28,12 +31,12 @@ type PollerConfig struct {
 	// Resolver is the source. A [Watcher] is watched instead of being asked, a [Hinter] is given the hints. The poller
 	// closes a source that implements io.Closer, so that it belongs to this poller alone.
 	Resolver Resolver
-	// Interval is the wait between lookups; 0 means DefaultInterval.
+	// Interval is the wait between lookups, LeastInterval or more; 0 means DefaultInterval.
 	Interval time.Duration
 	// MaxInterval is what the wait doubles up to while lookups fail; not below Interval; 0 means DefaultMaxInterval.
 	MaxInterval time.Duration
-	// MinInterval is the floor: the least time from the beginning of a lookup to that of one that a hint asked for; not
-	// above Interval; 0 means DefaultMinInterval.
+	// MinInterval is the floor: the least time from the beginning of a lookup to that of one that a hint asked for; from
+	// LeastInterval to Interval; 0 means DefaultMinInterval.
 	MinInterval time.Duration
 	// Timeout ends a lookup, and what has not returned by then has failed; 0 means DefaultPollTimeout.
 	Timeout time.Duration
@@ -87,6 +90,14 @@ func (c PollerConfig) validateWaits() []error {
 		return errs
 	}
 	full := c.withDefaults()
+	for _, wait := range []struct {
+		name  string
+		given time.Duration
+	}{{"Interval", full.Interval}, {"MaxInterval", full.MaxInterval}, {"MinInterval", full.MinInterval}} {
+		if wait.given < LeastInterval {
+			errs = append(errs, fmt.Errorf("discover: the %s %v of a poller is shorter than %v", wait.name, wait.given, LeastInterval))
+		}
+	}
 	if full.MinInterval > full.Interval {
 		errs = append(errs, fmt.Errorf("discover: the MinInterval %v of a poller is longer than its Interval %v", full.MinInterval, full.Interval))
 	}

@@ -27,10 +27,10 @@ type follower struct {
 }
 
 // often makes a poller look so often that a test need not wait.
-var often = discover.PollerConfig{Interval: 20 * time.Millisecond, MinInterval: time.Millisecond, MaxInterval: 100 * time.Millisecond}
+var often = discover.PollerConfig{Interval: 20 * time.Millisecond, MinInterval: discover.LeastInterval, MaxInterval: 100 * time.Millisecond}
 
 // never makes it look only when it is hinted.
-var never = discover.PollerConfig{Interval: time.Hour, MinInterval: time.Millisecond}
+var never = discover.PollerConfig{Interval: time.Hour, MinInterval: discover.LeastInterval}
 
 func follow(t *testing.T, dns *evenkeeltest.DNS, config discover.PollerConfig, resolver discover.Resolver) *follower {
 	t.Helper()

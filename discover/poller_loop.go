@@ -16,6 +16,31 @@ type lookup struct {
 	endpoints []Endpoint
 	err       error
 	took      time.Duration
+
+	// What read has found in err. The loop itself never looks into an error of a source.
+	class  string
+	stale  bool // the endpoints are those of an earlier lookup
+	closed bool // the source has ended for good
+}
+
+// read looks into the error. That is part of what is caught: an error of a source may be of any type, and the methods of
+// a nil pointer in it panic.
+func (r *lookup) read() {
+	if r.err == nil {
+		return
+	}
+	var seen lookup
+	unreadable := caught(func() error {
+		_ = r.err.Error() // others will call it
+		_, seen.stale = errors.AsType[*StaleError](r.err)
+		seen.class, seen.closed = ErrorClass(r.err), errors.Is(r.err, ErrClosed)
+		return nil
+	})
+	if unreadable != nil {
+		r.err, r.class = unreadable, ClassPanic
+		return
+	}
+	r.class, r.stale, r.closed = seen.class, seen.stale, seen.closed
 }
 
 // pollLoop is the goroutine of a poller and what belongs to it alone.
@@ -79,7 +104,7 @@ func (l *pollLoop) act(ctx context.Context, now time.Time) time.Time {
 	l.overdue = now.Add(l.config.Timeout + pollerGrace)
 	if !l.busy { // else the last one is waited for again, since there is one at a time
 		l.busy = true
-		l.hung.Go(func() { l.results <- lookUpGuarded(ctx, l.config, hinted) })
+		l.hung.Go(func() { l.lookUp(ctx, hinted) })
 	}
 	return l.overdue
 }
@@ -99,12 +124,16 @@ func (l *pollLoop) expire(ctx context.Context) {
 		return
 	}
 	l.finish(ctx, lookup{
-		err:  &SourceError{Source: sourceName(l.config.Resolver), Kind: ErrTimeout, Err: errHung},
-		took: now.Sub(l.schedule.began),
+		err:   &SourceError{Source: sourceName(l.config.Resolver), Kind: ErrTimeout, Err: errHung},
+		class: ClassTimeout,
+		took:  now.Sub(l.schedule.began),
 	})
 }
 
-var errHung = errors.New("the lookup has not returned")
+var (
+	errHung   = errors.New("the lookup has not returned")
+	errExited = errors.New("the resolver has ended the goroutine that asked it")
+)
 
 // finish tells what came of a lookup. What ended because the poller is closed is not told.
 func (l *pollLoop) finish(ctx context.Context, result lookup) {
@@ -122,10 +151,20 @@ func (l *pollLoop) finish(ctx context.Context, result lookup) {
 	l.tell(l.pending)
 }
 
-// lookUpGuarded asks the source once. It is the edge at which a panic of the source is caught.
-func lookUpGuarded(ctx context.Context, config PollerConfig, hinted bool) (result lookup) {
+// lookUp asks the source once. There is a result in any case, also when the source calls runtime.Goexit, as the FailNow of
+// a test does.
+func (l *pollLoop) lookUp(ctx context.Context, hinted bool) {
 	began := time.Now()
-	defer func() { result.took = time.Since(began) }()
+	result := lookup{err: errExited, class: ClassOther}
+	defer func() {
+		result.took = time.Since(began)
+		l.results <- result
+	}()
+	result = lookUpGuarded(ctx, l.config, hinted)
+}
+
+// lookUpGuarded is the edge at which a panic of the source is caught.
+func lookUpGuarded(ctx context.Context, config PollerConfig, hinted bool) (result lookup) {
 	limited, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
 	result.err = caught(func() (err error) {
@@ -135,6 +174,7 @@ func lookUpGuarded(ctx context.Context, config PollerConfig, hinted bool) (resul
 		result.endpoints, err = config.Resolver.Resolve(limited)
 		return err
 	})
+	result.read()
 	return result
 }
 
@@ -161,8 +201,12 @@ func caught(f func() error) (err error) {
 
 // sourceName is what errors call a source that says nothing.
 func sourceName(resolver Resolver) string {
+	name := fmt.Sprintf("%T", resolver)
 	if named, ok := resolver.(fmt.Stringer); ok {
-		return named.String()
+		_ = caught(func() error { // what panics has no name of its own
+			name = named.String()
+			return nil
+		})
 	}
-	return fmt.Sprintf("%T", resolver)
+	return name
 }

@@ -93,17 +93,16 @@ type ledger struct {
 
 // note takes what a lookup brought and says whether it found endpoints. The result waits in pending.
 func (g *ledger) note(now time.Time, result lookup) bool {
-	_, stale := errors.AsType[*StaleError](result.err)
-	found := len(result.endpoints) > 0 && !stale
+	found := len(result.endpoints) > 0 && !result.stale
 	if len(result.endpoints) == 0 && result.err == nil {
-		result.err = &SourceError{Source: "the resolver", Kind: ErrNoRecords}
+		result.err, result.class = &SourceError{Source: "the resolver", Kind: ErrNoRecords}, ClassNoRecords
 	}
 	g.failures++
 	if found {
 		g.failures = 0
 	}
 	g.pending = PollResult{
-		Err: result.err, Class: ErrorClass(result.err), Took: result.took, At: now, Failures: g.failures,
+		Err: result.err, Class: result.class, Took: result.took, At: now, Failures: g.failures,
 	}
 	// Endpoints that a source kept from earlier are better than none, and no better than ours.
 	if found || len(result.endpoints) > 0 && len(g.good) == 0 {

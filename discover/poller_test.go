@@ -371,6 +371,15 @@ func TestPollerConfigIsChecked(t *testing.T) {
 		{"the floor above the default interval", func(c *discover.PollerConfig) { c.MinInterval = time.Minute }, []string{"Interval 30s"}},
 		{"the maximum below the default interval", func(c *discover.PollerConfig) { c.MaxInterval = time.Second }, []string{"MaxInterval 1s"}},
 		{
+			"waits that are most likely of another unit",
+			func(c *discover.PollerConfig) { c.Interval, c.MinInterval, c.MaxInterval = 30, 5, 300 },
+			[]string{"the Interval 30ns of a poller is shorter than 10ms", "the MinInterval 5ns", "the MaxInterval 300ns"},
+		},
+		{"an interval of 1 ns", func(c *discover.PollerConfig) { c.Interval = 1 }, []string{"the Interval 1ns"}},
+		{"the least waits", func(c *discover.PollerConfig) {
+			c.Interval, c.MinInterval, c.MaxInterval = discover.LeastInterval, discover.LeastInterval, discover.LeastInterval
+		}, nil},
+		{
 			"all at once", func(c *discover.PollerConfig) { *c = discover.PollerConfig{Interval: -1} },
 			[]string{"needs a resolver", "takes its results", "negative"},
 		},

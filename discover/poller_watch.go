@@ -12,7 +12,7 @@ import (
 
 // watch lets the source tell its changes, and starts it again when it has ended.
 func (l *pollLoop) watch(ctx context.Context, source Watcher) {
-	w := &watching{source: source, news: make(chan struct{}, 1), ended: make(chan error, 1)}
+	w := &watching{source: source, news: make(chan struct{}, 1), ended: make(chan lookup, 1)}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -23,8 +23,8 @@ func (l *pollLoop) watch(ctx context.Context, source Watcher) {
 			l.hear()
 		case <-w.news:
 			l.push(ctx, w.latest())
-		case err := <-w.ended:
-			if l.stopped(ctx, w, err) {
+		case end := <-w.ended:
+			if l.stopped(ctx, w, end) {
 				<-ctx.Done()
 				return
 			}
@@ -78,19 +78,19 @@ func (l *pollLoop) push(ctx context.Context, result *lookup) {
 }
 
 // stopped takes the end of a Watch and says whether it is for good.
-func (l *pollLoop) stopped(ctx context.Context, w *watching, err error) bool {
+func (l *pollLoop) stopped(ctx context.Context, w *watching, end lookup) bool {
 	w.running = false
 	l.push(ctx, w.latest())
-	l.push(ctx, &lookup{err: err})
+	l.push(ctx, &end)
 	w.restart = time.Now().Add(l.schedule.repeat(l.failures, l.random()))
-	return errors.Is(err, ErrClosed)
+	return end.closed
 }
 
 // watching is a source that pushes.
 type watching struct {
 	source  Watcher
 	news    chan struct{} // of one: told has been set
-	ended   chan error    // of one: Watch has returned
+	ended   chan lookup   // of one: Watch has returned, with an error and no endpoints
 	running bool          // used by the loop alone
 	restart time.Time     // used by the loop alone: when to start it again
 	hinting sync.Mutex    // held while a hint is being handed on
@@ -99,13 +99,16 @@ type watching struct {
 	told *lookup // guarded by mu: the latest, nil when the loop has it
 }
 
-// run watches the source until it ends. It is the edge at which a panic of the source is caught.
+// run watches the source until it ends, in whatever way. It is the edge at which a panic of the source is caught.
 func (w *watching) run(ctx context.Context) {
+	end := lookup{err: errExited, class: ClassOther}
+	defer func() { w.ended <- end }()
 	err := caught(func() error { return w.source.Watch(ctx, w.change) })
 	if err == nil {
 		err = errWatchEnded
 	}
-	w.ended <- err
+	end = lookup{err: err}
+	end.read()
 }
 
 // hint hands a hint on; the source promises nothing, and may block where it should not.
@@ -121,8 +124,10 @@ var errWatchEnded = errors.New("the source has stopped to tell of changes")
 
 // change keeps what the source tells until the loop takes it.
 func (w *watching) change(endpoints []Endpoint, err error) {
+	told := &lookup{endpoints: endpoints, err: err}
+	told.read()
 	w.mu.Lock()
-	w.told = &lookup{endpoints: endpoints, err: err}
+	w.told = told
 	w.mu.Unlock()
 	select {
 	case w.news <- struct{}{}:

@@ -4,7 +4,7 @@
 package policy
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/resolver"
@@ -52,16 +52,35 @@ type Hooks struct {
 	// HealthService is the name in the service config's healthCheckConfig. It is used for NoHealth only.
 	HealthService string
 
-	owner atomic.Pointer[policy] // took the latest state
+	mu    sync.Mutex // comes after a policy's mutex
+	owner *policy    // guarded by mu: took the latest state
 }
 
-// Release has no policy tell anything until one takes a state again. Safe for concurrent use.
-func (h *Hooks) Release() { h.owner.Store(nil) }
+// Release has no policy tell anything until one takes a state again. It waits for a hook that runs. Safe for concurrent
+// use.
+func (h *Hooks) Release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.owner = nil
+}
 
-// take makes a policy the one that tells.
+// take makes a policy the one that tells. Nothing of another one is told after Took was called.
 func (h *Hooks) take(p *policy) {
-	if first := h.owner.Swap(p) != p; h.Took != nil {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := h.owner != p
+	h.owner = p
+	if h.Took != nil {
 		h.Took(first)
+	}
+}
+
+// tell calls a hook, unless they are another policy's.
+func (h *Hooks) tell(p *policy, hook func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.owner == p {
+		hook()
 	}
 }
 

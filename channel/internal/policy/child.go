@@ -13,21 +13,24 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
+// An update has a failed endpoint tried again when the latest attempt is so long ago: at first retryFloor, then twice as
+// long after each such attempt up to retryCeiling, which is less than the time between two regular lookups. Without the
+// growth, lookups that failed attempts ask for would ask for attempts in turn, and gRPC's backoff would never get long.
 const (
-	retryFloor   = time.Second            // between two attempts at a failed endpoint that updates ask for
-	flapSpan     = time.Second            // a connection that lived less is a flap
-	flapBackoff  = 100 * time.Millisecond // after the second flap in a row, then doubling
-	maxFlapShift = 7                      // up to 12.8 s
+	retryFloor    = time.Second
+	retryCeiling  = 20 * time.Second
+	maxRetryShift = 5
 )
 
 var (
 	errUnknown  = errors.New("the connection failed")
-	errFlapping = errors.New("connections are closed soon after they are made")
+	errFlapping = errors.New("connections are closed as soon as they are made")
 )
 
 // child is one endpoint. All fields are guarded by the policy's mutex.
 type child struct {
 	key      string
+	at       string // the key of the address that it was connected to last; empty when that is not known
 	addr     string // the first address, for people
 	endpoint resolver.Endpoint
 	weight   uint32
@@ -41,12 +44,14 @@ type child struct {
 	told    connectivity.State // to the hooks
 	link    *link              // not nil while it may get calls
 	sc      balancer.SubConn
-	tried   time.Time   // when the latest conn was made
+	tried   time.Time   // when the latest attempt began
+	retries int         // attempts that updates have asked for since it was ready
 	since   time.Time   // when it became ready
 	flaps   int         // connections in a row that lived less than flapSpan
-	pause   *time.Timer // to the next attempt after a flap
+	lost    time.Time   // when the latest of them was lost
+	pause   *time.Timer // to the next attempt after a flap; nil when there is none
 	retried bool        // conn replaces one that failed: it counts as failed until it has a result of its own
-	drain   *time.Timer // to the end of the drain
+	drain   *time.Timer // to the end of the drain; nil when it has none
 	drains  int         // so far
 	probed  bool        // it was asked whether it has a health service
 }
@@ -83,16 +88,20 @@ func (p *policy) stopLocked(c *child) {
 	}
 	c.conn, c.sc, c.retried = nil, nil, false
 	conn.gone = true
-	if c.pause != nil {
-		c.pause.Stop()
-	}
+	c.stopPause()
 	p.work.do(func() { conn.close() })
 }
 
 // retryLocked tries a failed endpoint again now, and not when its backoff is over. One that is being tried, or whose
 // connection is there but not healthy, is left alone.
 func (p *policy) retryLocked(c *child) {
-	if c.conn == nil || c.state != connectivity.TransientFailure || time.Since(c.tried) < retryFloor {
+	floor := min(retryFloor<<min(c.retries, maxRetryShift), retryCeiling)
+	if c.conn == nil || c.state != connectivity.TransientFailure || time.Since(c.tried) < floor {
+		return
+	}
+	if c.pause != nil {
+		c.retries++
+		p.resumeLocked(c, 0)
 		return
 	}
 	raw := &c.conn.raw
@@ -101,6 +110,7 @@ func (p *policy) retryLocked(c *child) {
 	}
 	p.stopLocked(c)
 	p.startLocked(c)
+	c.retries++
 	c.retried = true
 }
 
@@ -153,14 +163,14 @@ func (cc *childConn) NewSubConn(addrs []resolver.Address, opts balancer.NewSubCo
 	listener := opts.StateListener
 	was := connectivity.Idle
 	opts.StateListener = func(state balancer.SubConnState) {
-		cc.count(was, state.ConnectivityState)
+		cc.count(was, state.ConnectivityState, addrs[0]) // pick_first makes one for each address
 		was = state.ConnectivityState
 		listener(state)
 	}
 	return cc.ClientConn.NewSubConn(addrs, opts) //nolint:staticcheck // it is the one way to make a subchannel
 }
 
-func (cc *childConn) count(was, is connectivity.State) {
+func (cc *childConn) count(was, is connectivity.State, address resolver.Address) {
 	cc.policy.mu.Lock()
 	defer cc.policy.mu.Unlock()
 	if was != connectivity.Idle {
@@ -168,6 +178,13 @@ func (cc *childConn) count(was, is connectivity.State) {
 	}
 	if is != connectivity.Idle {
 		cc.raw[is]++
+	}
+	switch {
+	case cc.gone:
+	case is == connectivity.Connecting:
+		cc.child.tried = time.Now()
+	case is == connectivity.Ready:
+		cc.child.noteAddressLocked(address)
 	}
 }
 
@@ -208,32 +225,10 @@ func (cc *childConn) UpdateState(state balancer.State) {
 
 // readyLocked takes an endpoint into rotation.
 func (p *policy) readyLocked(c *child, sc balancer.SubConn) {
-	c.sc, c.retried, c.since = sc, false, time.Now()
+	c.sc, c.retried, c.retries, c.since = sc, false, 0, time.Now()
 	p.setStateLocked(c, connectivity.Ready, nil)
 	p.linkLocked(c)
 	p.probeHealthLocked(c)
-}
-
-// lostLocked has an endpoint dialled again whose connection is lost: at once, unless its connections do not last.
-func (p *policy) lostLocked(c *child) {
-	conn := c.conn
-	if c.state == connectivity.Ready && time.Since(c.since) >= flapSpan {
-		c.flaps = 0
-	} else {
-		c.flaps++
-	}
-	c.sc = nil
-	switch {
-	case c.level == nil || !c.level.awake:
-		p.stopLocked(c)
-		p.setStateLocked(c, connectivity.Idle, nil)
-	case c.flaps < 2:
-		p.setStateLocked(c, connectivity.Connecting, nil)
-		p.work.do(conn.reconnect)
-	default:
-		p.setStateLocked(c, connectivity.TransientFailure, errFlapping)
-		c.pause = time.AfterFunc(flapBackoff<<min(c.flaps-2, maxFlapShift), func() { p.work.do(conn.reconnect) })
-	}
 }
 
 // setStateLocked notes the state of an endpoint; one that is no longer ready gets no call from here on.
@@ -250,14 +245,15 @@ func (p *policy) setStateLocked(c *child, state connectivity.State, err error) {
 		c.level.stale = true
 	}
 	c.state, c.err = state, err
-	if changed {
+	if changed && c.level != nil { // of one that was removed that was the last that is told
 		p.tellEndpointLocked(c, state)
 	}
 }
 
-// linkLocked makes a link for an endpoint that has a ready connection and is in the set.
+// linkLocked makes a link for an endpoint that is ready and in the set. One whose server says that it is not healthy has
+// a connection and is not ready.
 func (p *policy) linkLocked(c *child) {
-	if c.sc == nil || c.link != nil || c.level == nil {
+	if c.state != connectivity.Ready || c.sc == nil || c.link != nil || c.level == nil {
 		return
 	}
 	c.link = &link{sc: c.sc, load: c.load}

@@ -40,11 +40,17 @@
 //     passed; then it is closed, and what is still open on it ends with Unavailable. One that comes back before takes
 //     calls over the connection that it has;
 //   - unchanged ones keep their connection; attributes that have changed are used when it is made again;
-//   - failed ones are tried again, but not more than once a second, besides gRPC's own backoff.
+//   - a connection to an address that stays is never cut when only the shape of the set changes, as when a name with one A
+//     and one AAAA record, which is one endpoint of two addresses, gains a second A record: the new endpoint with that
+//     address takes it over. Of two that become one the other ends by itself, when its calls have ended;
+//   - failed ones are tried again, besides gRPC's own backoff, when the latest attempt is a second ago; after each such
+//     attempt that fails it must be twice as long ago, up to 20 s.
 //
-// A connection that is lost is out of rotation at once and is made again at once. When several in a row have lived less
-// than a second the endpoint counts as failed, and waits 100 ms, then twice as long each time up to 12.8 s. grpc-go asks
-// the resolver for a lookup whenever a connection is lost or refused.
+// A connection that is lost is out of rotation at once and is made again at once, and calls wait for it when no other
+// endpoint is ready: a server may limit the age of its connections. When several in a row have lived less than 250 ms the
+// endpoint waits 100 ms, then twice as long each time up to 12.8 s, but not more than a second while no other endpoint is
+// ready. It counts as failed only when its connections are closed before they are ready. grpc-go asks the resolver for a
+// lookup whenever a connection is lost or refused.
 //
 // The end of a drain needs the channel's transport credentials, which every channel has. When the policy is closed,
 // because the channel is or because its service config names another policy, a drain goes on as grpc-go does it: without

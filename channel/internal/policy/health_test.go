@@ -6,14 +6,17 @@ package policy_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/experimental/balancer/weight"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
@@ -81,6 +84,47 @@ func TestCallsFailClearlyWhenNothingIsHealthy(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestUnhealthyEndpointGetsNoCallAfterAnUpdate(t *testing.T) {
+	updates := []struct {
+		name string
+		do   func(c *client)
+	}{
+		{"the same set", func(c *client) { c.update("a", "b") }},
+		{"another order", func(c *client) { c.update("b", "a") }},
+		{"an endpoint more", func(c *client) { c.update("a", "b", "c") }},
+		{"other weights", func(c *client) {
+			c.updateEndpoints(weight.Set(at("a"), weight.EndpointInfo{Weight: 3}), at("b"))
+		}},
+		{"removed and taken back", func(c *client) { c.update("b"); settle(); c.update("a", "b") }},
+	}
+	for _, update := range updates {
+		t.Run(update.name, func(t *testing.T) {
+			bubbles(t, func(t *testing.T, w *world, name string) {
+				nodes := w.startAll("a", "b", "c")
+				for _, n := range nodes {
+					n.serve(true)
+				}
+				c := w.clientWith(checking(name), nil)
+				c.update("a", "b")
+				settle()
+				wantServers(t, c, "a", "b")
+				nodes[0].serve(false)
+				settle()
+				update.do(c)
+				settle()
+				if got := c.tally(60); got["a"] > 0 {
+					t.Errorf("the endpoint that says NOT_SERVING got %d of 60 calls", got["a"])
+				}
+				nodes[0].serve(true)
+				settle()
+				if got := c.tally(60); got["a"] == 0 {
+					t.Error("the endpoint got no call when it was healthy again")
+				}
+			})
+		})
+	}
 }
 
 func TestUnhealthyEndpointThatIsRemovedDrains(t *testing.T) {
@@ -175,6 +219,56 @@ func TestHooksTellWhatHappensInOrder(t *testing.T) {
 			settle()
 			if got := told.take(); got != step.want {
 				t.Errorf("%s: got %q, want %q", step.name, got, step.want)
+			}
+		}
+	})
+}
+
+func TestShutdownIsTheLastThatIsToldOfARemovedEndpoint(t *testing.T) {
+	bubbles(t, func(t *testing.T, w *world, name string) {
+		nodes := w.startAll("a", "b")
+		w.setHang("slow", true)
+		for _, n := range nodes {
+			n.serve(true)
+		}
+		var told recorder
+		counts := make(map[connectivity.State]int)
+		c := w.clientWith(checking(name), &policy.Hooks{
+			Endpoint: func(addr string, was, is connectivity.State, _ error) {
+				told.note("%s %v", addr, is)
+				counts[was]--
+				counts[is]++
+			},
+		})
+		c.update("a", "b", "slow", "refused")
+		settle()
+		c.holdOn(t.Context(), "a")
+		told.take()
+		c.update("b")
+		settle()
+		got := strings.Split(told.take(), ", ")
+		slices.Sort(got)
+		want := []string{"a SHUTDOWN", "refused SHUTDOWN", "slow SHUTDOWN"}
+		if !slices.Equal(got, want) {
+			t.Errorf("removed: got %q, want %q", got, want)
+		}
+		nodes[0].serve(false)
+		settle()
+		nodes[0].stop()
+		time.Sleep(time.Hour)
+		if got := told.take(); got != "" {
+			t.Errorf("when the server of the removed endpoint stopped: got %q, want nothing", got)
+		}
+		w.start("a").serve(true)
+		c.update("a", "b")
+		settle()
+		if got, want := told.take(), "a IDLE, a CONNECTING, a READY"; got != want && got != "a CONNECTING, a READY" {
+			t.Errorf("taken back: got %q, want %q", got, want)
+		}
+		delete(counts, connectivity.Shutdown)
+		for state, n := range counts {
+			if n != 0 && (state != connectivity.Ready || n != 2) {
+				t.Errorf("counted %d endpoints as %v, want 2 as READY and no other", n, state)
 			}
 		}
 	})

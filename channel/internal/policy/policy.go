@@ -124,12 +124,10 @@ func (p *policy) Close() {
 		l.stopTimer()
 	}
 	for _, c := range p.draining {
-		c.drain.Stop()
+		c.stopDrain()
 	}
 	for _, c := range p.order {
-		if c.pause != nil {
-			c.pause.Stop()
-		}
+		c.stopPause()
 	}
 	if p.batch != nil {
 		p.batch.Stop()

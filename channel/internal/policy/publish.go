@@ -48,6 +48,9 @@ func (p *policy) settleLocked(urgent bool) {
 	if was := p.shown.state == connectivity.Ready; was != (now.state == connectivity.Ready) {
 		p.tellUsableLocked(!was)
 	}
+	if now.state != connectivity.Ready && p.shown.state == connectivity.Ready {
+		p.hurryAllLocked()
+	}
 	if urgent || now != p.shown {
 		p.publishLocked()
 		return
@@ -139,9 +142,5 @@ func (p *policy) tellUsableLocked(usable bool) {
 
 // tellLocked calls a hook later, unless the hooks are another policy's by then.
 func (p *policy) tellLocked(hooks *Hooks, tell func()) {
-	p.events.do(func() {
-		if hooks.owner.Load() == p {
-			tell()
-		}
-	})
+	p.events.do(func() { hooks.tell(p, tell) })
 }

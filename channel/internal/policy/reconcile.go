@@ -47,6 +47,9 @@ func newSet(state resolver.State) []member {
 	return set
 }
 
+// addressSeparator stands between the addresses in the key of an endpoint.
+const addressSeparator = "\x00"
+
 // keyOf says which endpoint it is: the set of its addresses, each with the name its server is to prove. The order does
 // not matter and attributes do not. No addresses make an empty key.
 func keyOf(endpoint resolver.Endpoint) string {
@@ -58,7 +61,7 @@ func keyOf(endpoint resolver.Endpoint) string {
 		keys = append(keys, addressKey(address))
 	}
 	slices.Sort(keys)
-	return strings.Join(slices.Compact(keys), "\x00")
+	return strings.Join(slices.Compact(keys), addressSeparator)
 }
 
 func addressKey(address resolver.Address) string {
@@ -71,7 +74,12 @@ func addressKey(address resolver.Address) string {
 // reconcileLocked changes only what differs between the children and the set. It says whether the endpoints in rotation
 // have changed.
 func (p *policy) reconcileLocked(set []member) bool {
-	stale := p.dropLocked(set)
+	wanted := make(map[string]bool, len(set))
+	for _, m := range set {
+		wanted[m.key] = true
+	}
+	p.inheritLocked(set, wanted)
+	stale := p.dropLocked(wanted)
 	var joined []*child
 	for _, m := range set {
 		c := p.children[m.key]
@@ -82,9 +90,10 @@ func (p *policy) reconcileLocked(set []member) bool {
 		c.endpoint = m.endpoint
 		if w := weight.FromEndpoint(m.endpoint).Weight; w != c.weight {
 			c.weight = w
-			stale = stale || c.sc != nil
+			stale = stale || c.link != nil
 		}
 	}
+	p.limitDrainsLocked(set)
 	// Clients that start together with the same records neither dial nor walk in the same order.
 	rand.Shuffle(len(joined), func(i, j int) { joined[i], joined[j] = joined[j], joined[i] })
 	p.order = append(p.order, joined...)
@@ -107,7 +116,7 @@ func (p *policy) reconcileLocked(set []member) bool {
 func (p *policy) admitLocked(m member) *child {
 	c := p.draining[m.key]
 	if c != nil {
-		c.drain.Stop()
+		c.stopDrain()
 		delete(p.draining, m.key)
 		p.tellEndpointLocked(c, c.state)
 	} else {
@@ -118,11 +127,7 @@ func (p *policy) admitLocked(m member) *child {
 }
 
 // dropLocked removes the children that are not in the set. It says whether any was in rotation.
-func (p *policy) dropLocked(set []member) bool {
-	wanted := make(map[string]bool, len(set))
-	for _, m := range set {
-		wanted[m.key] = true
-	}
+func (p *policy) dropLocked(wanted map[string]bool) bool {
 	stale := false
 	p.order = slices.DeleteFunc(p.order, func(c *child) bool {
 		if wanted[c.key] {
@@ -136,7 +141,7 @@ func (p *policy) dropLocked(set []member) bool {
 }
 
 // drainLocked takes an endpoint out of the set. From here on it gets no call and is not dialled; its connections stay
-// for the calls that are on them, and in case it comes back, until the time is over.
+// for the calls that are on them, and in case it comes back, until limitDrainsLocked says.
 func (p *policy) drainLocked(c *child) {
 	delete(p.children, c.key)
 	if c.link != nil {
@@ -149,14 +154,22 @@ func (p *policy) drainLocked(c *child) {
 		c.state, c.err = connectivity.Idle, nil
 	}
 	p.tellEndpointLocked(c, connectivity.Shutdown)
-	if c.tether.slack() {
-		p.stopLocked(c)
-		return
-	}
 	p.draining[c.key] = c
+}
+
+// timeDrainLocked has a drain end in due time.
+func (p *policy) timeDrainLocked(c *child) {
 	c.drains++
 	nth := c.drains
 	c.drain = time.AfterFunc(p.config.drain, func() { p.drained(c, nth) })
+}
+
+// stopDrain takes the end of a drain back.
+func (c *child) stopDrain() {
+	if c.drain != nil {
+		c.drain.Stop()
+		c.drain = nil
+	}
 }
 
 // drained ends what is left of the nth drain. A timer may have fired when the endpoint was taken back.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/experimental/balancer/weight"
@@ -265,6 +266,36 @@ func TestStormOfAnswersDoesNotStormAFailedEndpoint(t *testing.T) {
 		}
 		if got := w.dialled("x"); got > 20 {
 			t.Errorf("a failed endpoint was dialled %d times in 10 s of 1000 answers, want at most 20", got)
+		}
+	})
+}
+
+// TestAnswersForLongDoNotWearOutBackoff: every failed attempt asks for a lookup, and the answer must not ask for an
+// attempt each time.
+func TestAnswersForLongDoNotWearOutBackoff(t *testing.T) {
+	bubbles(t, func(t *testing.T, w *world, name string) {
+		w.start("a")
+		hour := backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour} // so that only answers lead to attempts
+		c := w.client(name, "{}", grpc.WithConnectParams(grpc.ConnectParams{Backoff: hour}))
+		answers := func(n int) {
+			for range n {
+				c.update("a", "x")
+				time.Sleep(time.Second)
+			}
+		}
+		answers(30 * 60)
+		if got := w.dialled("x"); got < 80 || got > 100 {
+			t.Errorf("a failed endpoint was dialled %d times in half an hour of answers, want one in 20 s", got)
+		}
+		x := w.start("x")
+		answers(21)
+		wantServers(t, c, "a", "x")
+		x.stop()
+		time.Sleep(1500 * time.Millisecond)
+		dials := w.dialled("x")
+		answers(1)
+		if got := w.dialled("x") - dials; got != 1 {
+			t.Errorf("after a time of being ready an answer led to %d dials, want 1", got)
 		}
 	})
 }

@@ -128,3 +128,54 @@ func newCertificate(tb testing.TB) (tls.Certificate, *x509.CertPool) {
 	roots.AddCert(parsed)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }
+
+// uncomparable is a connection that cannot be the key of a map.
+type uncomparable struct {
+	net.Conn
+
+	onClose func()
+}
+
+func (c uncomparable) Close() error {
+	c.onClose()
+	return c.Conn.Close()
+}
+
+func TestConnectionsOfADialerNeedNotBeComparable(t *testing.T) {
+	t.Parallel()
+	for _, how := range securities(t) {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			w := newLoopback(t)
+			a, b := w.start("", how.server...), w.start("", how.server...)
+			closed := make(chan struct{}, 16)
+			dial := func(ctx context.Context, addr string) (net.Conn, error) {
+				raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+				if err != nil {
+					return nil, err
+				}
+				return uncomparable{Conn: raw, onClose: func() { closed <- struct{}{} }}, nil
+			}
+			opts := append([]grpc.DialOption{grpc.WithContextDialer(dial)}, how.client...)
+			c := w.client(policies()[0], `{"drainTimeout":"0.05s"}`, opts...)
+			c.update(b.addr)
+			stream, _ := c.hold(t.Context())
+			done := ended(stream)
+			c.update(a.addr)
+			wantServers(t, c, a.addr)
+			select {
+			case err := <-done:
+				if status.Code(err) != codes.Unavailable {
+					t.Errorf("got %v, want Unavailable", err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the stream was not cut at the end of the drain")
+			}
+			select {
+			case <-closed:
+			case <-time.After(10 * time.Second):
+				t.Error("the connection was not closed through its own Close")
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ package policy
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,23 +19,25 @@ import (
 // of the user stay as they are. It is safe for concurrent use.
 type tether struct {
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+	conns []*strand
 }
 
-func (t *tether) add(conn net.Conn) {
+// strand is one connection. A connection itself is no key: a dialer may return one that cannot be compared.
+type strand struct{ net.Conn }
+
+func (t *tether) add(conn net.Conn) *strand {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pruneLocked()
-	if t.conns == nil {
-		t.conns = make(map[net.Conn]struct{}, 1)
-	}
-	t.conns[conn] = struct{}{}
+	s := &strand{conn}
+	t.conns = append(t.conns, s)
+	return s
 }
 
-func (t *tether) remove(conn net.Conn) {
+func (t *tether) remove(s *strand) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.conns, conn)
+	t.conns = slices.DeleteFunc(t.conns, func(other *strand) bool { return other == s })
 }
 
 // slack says that no connection is open.
@@ -47,11 +50,7 @@ func (t *tether) slack() bool {
 
 // pruneLocked forgets connections that were closed without saying so.
 func (t *tether) pruneLocked() {
-	for conn := range t.conns {
-		if isClosed(conn) {
-			delete(t.conns, conn)
-		}
-	}
+	t.conns = slices.DeleteFunc(t.conns, func(s *strand) bool { return isClosed(s.Conn) })
 }
 
 // isClosed says whether a socket was closed. What is no socket is taken to be open: it says so when it is closed.
@@ -70,8 +69,8 @@ func (t *tether) cut() {
 	conns := t.conns
 	t.conns = nil
 	t.mu.Unlock()
-	for conn := range conns {
-		_ = conn.Close() // it is being given up; there is nobody to tell
+	for _, s := range conns {
+		_ = s.Close() // it is being given up; there is nobody to tell
 	}
 }
 
@@ -113,10 +112,10 @@ type tetherCredentials struct {
 func (c tetherCredentials) ClientHandshake(
 	ctx context.Context, authority string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
-	c.tether.add(raw)
+	strand := c.tether.add(raw)
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
-		c.tether.remove(raw)
+		c.tether.remove(strand)
 		return nil, nil, err
 	}
 	// grpc-go reads from a socket without holding a buffer of 32 KiB for it while nothing comes, but only from one that it
@@ -127,7 +126,7 @@ func (c tetherCredentials) ClientHandshake(
 			return conn, info, nil
 		}
 	}
-	held := &tetheredConn{Conn: conn, raw: raw, tether: c.tether}
+	held := &tetheredConn{Conn: conn, strand: strand, tether: c.tether}
 	if system, ok := conn.(syscall.Conn); ok {
 		return &tetheredSystemConn{tetheredConn: held, Conn: system}, info, nil
 	}
@@ -143,12 +142,12 @@ func (c tetherCredentials) Clone() credentials.TransportCredentials {
 type tetheredConn struct {
 	net.Conn
 
-	raw    net.Conn
+	strand *strand
 	tether *tether
 }
 
 func (c *tetheredConn) Close() error {
-	c.tether.remove(c.raw)
+	c.tether.remove(c.strand)
 	return c.Conn.Close()
 }
 
