@@ -16,6 +16,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
 // ErrClosed is the cause of calls and waits that fail because the Conn was closed.
@@ -201,6 +202,9 @@ func (e *foreignError) Unwrap() error { return e.cause }
 
 // hintFor says what a person can do about a cause, where that is known.
 func hintFor(err error) string {
+	if _, ok := errors.AsType[*dial.ProxyError](err); ok {
+		return "the proxy is the one in HTTPS_PROXY; WithNoProxy does without"
+	}
 	if hint := certificateHint(err); hint != "" {
 		return hint
 	}
