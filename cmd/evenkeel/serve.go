@@ -37,7 +37,8 @@ of all of them to who asks for the connected clients. Servers that do not answer
 With --auth token, calls need a bearer token, which clients get at /connect/token for an id and a secret. The clients are
 the lines of the --clients file, or of the variable ` + clientsVariable + `: an id, a colon and a secret in each; empty
 lines and those that begin with # are left out. Let nobody else read that file (chmod 600). The counts, reservations
-and /health stay open to all. Peers are then asked with the credentials of the --peers string.
+and /health stay open to all. Tokens are good on the server that gave them; with the same --token-key on all servers they
+are good on all, as clients need that ask the first of their servers and go to another. Peers are then asked with the credentials of the --peers string.
 
 The files of --cert and --key are read again when they have changed: a certificate is renewed without a restart. When the
 changed ones cannot be used, the certificate before them stays, and standard error says why. With --client-ca every client
