@@ -313,7 +313,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"evenkeel: WithTLS has a client certificate, and so has the connection string (certificatePath): use one of them",
 		},
 		{
-			"a client certificate without TLS", "chronicle://a?certificatePath=client.pem", []evenkeel.Option{evenkeel.WithPlaintext()},
+			"a client certificate without TLS", "chronicle://a?certificatePath=client.pem",
+			[]evenkeel.Option{evenkeel.WithPlaintext()},
 			"evenkeel: WithPlaintext contradicts certificatePath in the connection string: use one of them",
 		},
 		{

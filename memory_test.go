@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} { // that of the machine is no affair of the tests
 		if err := os.Unsetenv(name); err != nil {
-			panic(err) //nolint:forbidigo // there is no test yet
+			panic(err)
 		}
 	}
 	goleak.VerifyTestMain(m)

@@ -75,8 +75,8 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 		emit:        s.emit,
 	}
 	if s.attempter.dialer == nil {
-		real := dial.Dialer{Proxy: cfg.proxy()}
-		s.attempter.dialer, s.attempter.proxied = real, real.Proxied
+		tcp := dial.Dialer{Proxy: cfg.proxy()}
+		s.attempter.dialer, s.attempter.proxied = tcp, tcp.Proxied
 	}
 	s.attempter.auth, err = cfg.authentication(cs, s.attempter.dialer)
 	if err != nil {

@@ -6,6 +6,7 @@ package server_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -80,13 +81,13 @@ func TestACertificateIsRenewedWithoutARestartAndABrokenOneIsNotTaken(t *testing.
 	defer client.CloseIdleConnections()
 	health := func() {
 		t.Helper()
-		answer, err := client.Get("https://" + f.addr + "/health") //nolint:noctx // it is bounded by the test
+		answer, err := client.Get("https://" + f.addr + "/health")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = io.ReadAll(answer.Body)
-		if err = answer.Body.Close(); err != nil {
-			t.Error(err)
+		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
+			t.Errorf("health is status %d, %v", answer.StatusCode, err)
 		}
 	}
 	health()

@@ -26,10 +26,6 @@ import (
 // planted is a password that must show up nowhere.
 const planted = "pl@nted/secret"
 
-type secret string
-
-func (s secret) Reveal() string { return string(s) }
-
 // issue makes a certificate of an authority, and both in PEM form.
 func issue(t *testing.T, name string) (pair tls.Certificate, cert, key []byte) {
 	t.Helper()

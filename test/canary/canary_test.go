@@ -48,7 +48,7 @@ func secrets() []string {
 const limit = 30 * time.Second
 
 // everything takes in all that is written. It is the log of grpc-go too.
-var everything = &record{} //nolint:gochecknoglobals // the log of grpc-go is one for the process
+var everything = &record{}
 
 func TestMain(m *testing.M) {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
@@ -192,7 +192,7 @@ func watch(t *testing.T, connection string, options []evenkeel.Option, use ...fu
 	}
 	select {
 	case <-turns:
-	case <-time.After(limit): //nolint:forbidigo // a test
+	case <-time.After(limit):
 		t.Error("neither connected nor failed")
 	}
 	for _, f := range use {

@@ -194,7 +194,7 @@ func (e *echoing) text(ctx context.Context) error {
 
 func (e *echoing) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, _ any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			if strings.HasSuffix(info.FullMethod, "CheckCompatibility") {
 				return &clientspb.CompatibilityResponse{Incompatibilities: []string{e.text(ctx).Error()}, ServerVersion: e.text(ctx).Error()}, nil
 			}
@@ -240,7 +240,7 @@ func TestNoSecretShowsWhenCodeOfTheProgramFails(t *testing.T) {
 	for name, source := range map[string]sourceOf{
 		"a source panics with a secret": func() (*oauth2.Token, error) { panic(ownToken) },
 		"a source quotes an answer": func() (*oauth2.Token, error) {
-			return nil, &oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, Body: []byte(ownToken), ErrorCode: ownToken, ErrorDescription: ownToken}
+			return nil, &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, Body: []byte(ownToken), ErrorCode: ownToken, ErrorDescription: ownToken}
 		},
 		"a token cannot be sent": func() (*oauth2.Token, error) { return &oauth2.Token{AccessToken: ownToken + "\n"}, nil },
 		"a type cannot be sent": func() (*oauth2.Token, error) {
