@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 )
 
 // The limits of an attempt and of its steps. A probe and a reserve have limits of their own (package balance).
@@ -48,6 +49,7 @@ type attempter struct {
 	tls         *tls.Config // nil for plaintext
 	dialOptions []grpc.DialOption
 	dialer      dialer
+	proxied     func(discover.Endpoint) bool // says that nobody here knows the address of a server; nil means never
 	auth        authenticator
 	checker     *checker // nil to skip the check
 	info        ClientInfo
@@ -241,7 +243,7 @@ func (a *attempter) dial(
 	if err != nil {
 		return nil, endpoint, who, err
 	}
-	if addr, err := netip.ParseAddrPort(raw.RemoteAddr().String()); err == nil {
+	if addr, err := netip.ParseAddrPort(raw.RemoteAddr().String()); err == nil && (a.proxied == nil || !a.proxied(endpoint)) {
 		endpoint.Addrs = []netip.AddrPort{addr}
 	}
 	if who == nil {
@@ -253,7 +255,7 @@ func (a *attempter) dial(
 	if err != nil && a.tls == nil {
 		err = fmt.Errorf("plaintext HTTP/2, where the server may want TLS: %w", err)
 	}
-	return t, endpoint, who, err
+	return t, endpoint, who, certerr.Explain(err, endpoint.VerifyName())
 }
 
 // wait keeps clients that lost their session together from returning together. It says whether ctx is still alive.

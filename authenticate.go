@@ -76,6 +76,7 @@ func (c *config) cacheFailed(err error) {
 type identity struct {
 	bearer  *credential.Bearer // nil with an API key
 	options []grpc.DialOption
+	scrub   func(string) string // takes secrets out of what the server says
 }
 
 // at makes the identity for a server, whose address is known.
@@ -84,7 +85,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	switch {
 	case a.apiKey != nil:
 		key, err := credential.NewAPIKey(a.apiKey, place)
-		return &identity{options: []grpc.DialOption{grpc.WithPerRPCCredentials(key)}}, err
+		return &identity{options: key.DialOptions(), scrub: key.Scrub}, err
 	case a.tokens == nil:
 		return nil, nil
 	}
@@ -101,7 +102,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &identity{bearer: bearer, options: bearer.DialOptions()}, nil
+	return &identity{bearer: bearer, options: bearer.DialOptions(), scrub: bearer.Scrub}, nil
 }
 
 // dial leads every connection to the one address of the attempt.
@@ -127,6 +128,18 @@ func (i *identity) ready(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
 	return err
+}
+
+// scrubbed are texts of the server without the secrets that it was sent. Those in the errors of calls are gone already.
+func (i *identity) scrubbed(texts ...string) []string {
+	if i == nil || i.scrub == nil {
+		return texts
+	}
+	clean := make([]string, len(texts))
+	for n, text := range texts {
+		clean[n] = i.scrub(text)
+	}
+	return clean
 }
 
 // renewable says that another token may be had when one was refused.

@@ -304,8 +304,23 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"evenkeel: WithTokenSource contradicts the credentials in the connection string (client-credentials): use one of them",
 		},
 		{
-			"a client certificate", "chronicle://a?certificatePath=client.pem", nil,
-			"evenkeel: certificatePath is not loaded by this version yet: give the client certificate with WithTLS",
+			"a client certificate that is not there", "chronicle://a?certificatePath=testdata/none.pem", nil,
+			"evenkeel: certificatePath: the file testdata/none.pem cannot be read: no such file or directory",
+		},
+		{
+			"two client certificates", "chronicle://a?certificatePath=client.pem",
+			[]evenkeel.Option{evenkeel.WithTLS(&tls.Config{Certificates: make([]tls.Certificate, 1)})},
+			"evenkeel: WithTLS has a client certificate, and so has the connection string (certificatePath): use one of them",
+		},
+		{
+			"a client certificate without TLS", "chronicle://a?certificatePath=client.pem",
+			[]evenkeel.Option{evenkeel.WithPlaintext()},
+			"evenkeel: WithPlaintext contradicts certificatePath in the connection string: use one of them",
+		},
+		{
+			"targets in a domain, and a resolver", "chronicle+srv://a",
+			[]evenkeel.Option{evenkeel.WithSRVTargetsInDomain(), evenkeel.WithResolver(panicking{})},
+			"evenkeel: WithSRVTargetsInDomain contradicts WithResolver: use one of them",
 		},
 	}
 	for _, tt := range tests {

@@ -93,7 +93,7 @@ func (c *config) checker(cs *connstring.ConnString) (*checker, error) {
 
 // check asks the server at the other end. It returns an *uncheckedError when the server cannot be asked, which is no reason
 // not to use it.
-func (c *checker) check(ctx context.Context, conn grpc.ClientConnInterface) error {
+func (c *checker) check(ctx context.Context, conn grpc.ClientConnInterface, who *identity) error {
 	if c == nil {
 		return nil
 	}
@@ -103,19 +103,20 @@ func (c *checker) check(ctx context.Context, conn grpc.ClientConnInterface) erro
 	answer, err := client.CheckCompatibility(ctx, c.request)
 	switch {
 	case status.Code(err) == codes.Unimplemented:
-		return c.checkSchema(ctx, client)
+		return c.checkSchema(ctx, client, who)
 	case err != nil:
 		return notAnswered("CheckCompatibility", err)
 	case answer.GetIsCompatible():
 		return nil
 	default:
-		return contract.Refused(answer.GetIncompatibilities(), answer.GetServerVersion(), answer.GetServerProtocolVersion())
+		versions := who.scrubbed(answer.GetServerVersion(), answer.GetServerProtocolVersion())
+		return contract.Refused(who.scrubbed(answer.GetIncompatibilities()...), versions[0], versions[1])
 	}
 }
 
 // checkSchema compares with the text in which a server that does not know CheckCompatibility describes its services. What
 // the text does not say of the service that answered is there all the same.
-func (c *checker) checkSchema(ctx context.Context, client clientspb.ConnectionServiceClient) error {
+func (c *checker) checkSchema(ctx context.Context, client clientspb.ConnectionServiceClient, who *identity) error {
 	answer, err := client.GetDescriptorSet(ctx, &emptypb.Empty{})
 	switch {
 	case status.Code(err) == codes.Unimplemented:
@@ -123,7 +124,7 @@ func (c *checker) checkSchema(ctx context.Context, client clientspb.ConnectionSe
 	case err != nil:
 		return notAnswered("GetDescriptorSet", err)
 	}
-	offered, err := contract.ParseSchema(answer.GetSchemaDefinition())
+	offered, err := contract.ParseSchema(who.scrubbed(answer.GetSchemaDefinition())[0])
 	switch {
 	case err != nil:
 		return &uncheckedError{fmt.Errorf("the server's answer to GetDescriptorSet cannot be read: %w", err)}
@@ -155,7 +156,7 @@ func (e *uncheckedError) Unwrap() error { return e.cause }
 
 // compatible checks the server of a generation, and tells when that cannot be done.
 func (a *attempter) compatible(ctx context.Context, gen *generation) error {
-	err := a.checker.check(ctx, gen.currentLanes()[0].calls)
+	err := a.checker.check(ctx, gen.currentLanes()[0].calls, gen.who)
 	unchecked, ok := errors.AsType[*uncheckedError](err)
 	if !ok {
 		return err

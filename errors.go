@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
 // ErrClosed is the cause of calls and waits that fail because the Conn was closed.
@@ -105,14 +106,13 @@ func (e *EndpointError) Error() string {
 func (e *EndpointError) Unwrap() error { return e.Err }
 
 // Permanent says that trying the same server again cannot help as long as neither its configuration nor the client's
-// changes: its certificate was refused, it refuses the client's credentials, or
-// it does not serve what the client needs.
+// changes: its certificate was refused, it refuses the client's certificate or credentials, or it does not serve what the
+// client needs.
 func (e *EndpointError) Permanent() bool {
 	if errors.Is(e.Err, ErrUnauthenticated) || errors.Is(e.Err, ErrIncompatible) {
 		return true
 	}
-	_, ok := errors.AsType[*tls.CertificateVerificationError](e.Err)
-	return ok
+	return certificateRefused(e.Err)
 }
 
 // AttemptError says why a whole attempt to connect failed.
@@ -209,8 +209,11 @@ func (e *foreignError) Unwrap() error { return e.cause }
 
 // hintFor says what a person can do about a cause, where that is known.
 func hintFor(err error) string {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "give the roots that signed the certificate with WithTLS, or set skipTlsValidation=true in development"
+	if _, ok := errors.AsType[*dial.ProxyError](err); ok {
+		return "the proxy is the one in HTTPS_PROXY; WithNoProxy does without"
+	}
+	if hint := certificateHint(err); hint != "" {
+		return hint
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS on this port"

@@ -39,6 +39,9 @@ const (
 	// EventBackingOff: the attempt failed with Err, or two sessions in a row were lost within 2 s, the last one with Err;
 	// the next attempt begins after Wait.
 	EventBackingOff
+	// EventCertificate: the file of the client certificate (certificatePath) has changed. Its certificate is in use from now
+	// on; with an Err it cannot be, and the one before it is.
+	EventCertificate
 	// EventClosed: the Conn was closed. It is the last event.
 	EventClosed
 	// EventPanicked: a callback panicked with Err. Nothing else ended because of it.
@@ -56,6 +59,7 @@ var eventKindNames = [...]string{
 	EventLeaving:         "leaving",
 	EventLost:            "lost",
 	EventBackingOff:      "backing off",
+	EventCertificate:     "client certificate",
 	EventClosed:          "closed",
 	EventPanicked:        "panicked",
 }
@@ -115,6 +119,11 @@ func (e Event) String() string {
 // level is the severity at which an event is logged.
 func (e Event) level() slog.Level {
 	switch e.Kind {
+	case EventCertificate:
+		if e.Err != nil {
+			return slog.LevelWarn
+		}
+		return slog.LevelInfo
 	case EventResolving, EventResolved, EventSelected:
 		return slog.LevelDebug
 	case EventCandidateFailed, EventLost, EventBackingOff:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,7 +29,14 @@ import (
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} { // that of the machine is no affair of the tests
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // memoryServer is a server in the test's memory, so that a whole session runs in a synctest bubble. Its hooks are how
 // it misbehaves; the servers of package evenkeeltest behave.

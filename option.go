@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/certfile"
 )
 
 // Option sets what a connection string cannot hold. A later option wins over an earlier one of the same name; one whose
@@ -35,7 +36,10 @@ type config struct {
 	leastConnsChanged bool
 	resolver          discover.Resolver
 	tls               *tls.Config
+	certificate       *certfile.File // the client's, of the connection string
 	plaintext         bool
+	noProxy           bool
+	targetsInDomain   bool
 	dialOptions       []grpc.DialOption
 	onReady           func(context.Context, grpc.ClientConnInterface) error
 	sessionless       bool
@@ -71,7 +75,8 @@ func WithLeastConnections(lc balance.LeastConnectionsConfig) Option {
 func WithResolver(r discover.Resolver) Option { return optionFunc(func(c *config) { c.resolver = r }) }
 
 // WithTLS sets roots, client certificates and the like for probes and for the connection. The configuration is copied;
-// ServerName and NextProtos are set for each server and must be empty. skipTlsValidation=true in the connection string
+// ServerName and NextProtos are set for each server and must be empty. A client certificate here contradicts certificatePath
+// in the connection string. skipTlsValidation=true in the connection string
 // switches verification off whatever is set here. Nothing below TLS 1.2 is spoken.
 func WithTLS(t *tls.Config) Option { return optionFunc(func(c *config) { c.tls = t }) }
 
@@ -122,34 +127,15 @@ func (c *config) check(cs *connstring.ConnString) error {
 	if c.strategy != nil && c.leastConnsChanged && c.leastConnections.Prober != nil {
 		errs = append(errs, errors.New("WithStrategy contradicts the Prober of WithLeastConnections: give it to the strategy"))
 	}
-	if c.plaintext && c.tls != nil {
-		errs = append(errs, errors.New("WithPlaintext contradicts WithTLS: use one of them"))
+	if err := c.checkTrust(cs); err != nil {
+		errs = append(errs, err)
 	}
-	if c.tls != nil && (c.tls.ServerName != "" || len(c.tls.NextProtos) > 0) {
-		errs = append(errs, errors.New("WithTLS: ServerName and NextProtos are set for each server and must be empty"))
+	if c.targetsInDomain && c.resolver != nil {
+		errs = append(errs, errors.New("WithSRVTargetsInDomain contradicts WithResolver: use one of them"))
 	}
 	if mode := cs.AuthMode(); c.tokens != nil && mode != connstring.AuthModeNone {
 		errs = append(errs, errors.New("WithTokenSource contradicts the credentials in the connection string ("+string(mode)+
 			"): use one of them"))
 	}
-	if cs.CertificatePath != "" {
-		errs = append(errs, errors.New("certificatePath is not loaded by this version yet: give the client certificate with WithTLS"))
-	}
 	return errors.Join(errs...)
-}
-
-// tlsConfig is the base of every TLS configuration of the Conn; nil for plaintext.
-func (c *config) tlsConfig(cs *connstring.ConnString) *tls.Config {
-	if c.plaintext {
-		return nil
-	}
-	t := &tls.Config{}
-	if c.tls != nil {
-		t = c.tls.Clone()
-	}
-	t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
-	if cs.SkipTLSValidation {
-		t.InsecureSkipVerify = true //nolint:gosec // the connection string asks for it in so many words
-	}
-	return t
 }

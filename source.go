@@ -37,6 +37,9 @@ func (c *config) source(cs *connstring.ConnString) (discover.Resolver, error) {
 	if c.resolver != nil {
 		return c.resolver, nil
 	}
+	if cs.SRV && c.targetsInDomain {
+		return discover.SRV(discover.SRVConfig{Name: cs.Hosts[0].Name, NameServer: cs.SRVNameServer, TargetsInDomain: true})
+	}
 	return Resolver(cs)
 }
 
@@ -62,7 +65,7 @@ func (c *config) fewest(cs *connstring.ConnString) (balance.Strategy, []func() e
 	lc := c.leastConnections
 	var release []func() error
 	if lc.Prober == nil {
-		prober, err := balance.NewProber(balance.ProberConfig{TLS: c.tlsConfig(cs), Plaintext: c.plaintext})
+		prober, err := balance.NewProber(balance.ProberConfig{TLS: c.tlsConfig(cs), Plaintext: c.plaintext, NoProxy: c.noProxy})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -41,6 +41,10 @@ type supervisor struct {
 }
 
 func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) {
+	s := &supervisor{stopOn: cfg.stopOn}
+	if err := cfg.loadCertificate(cs, s.certificateChanged); err != nil {
+		return nil, err
+	}
 	checker, err := cfg.checker(cs)
 	if err != nil {
 		return nil, err
@@ -53,7 +57,7 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{released: release, stopOn: cfg.stopOn}
+	s.released = release
 	s.attempter = attempter{
 		resolver:    discover.LastGood(resolver),
 		strategy:    strategy,
@@ -71,7 +75,8 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 		emit:        s.emit,
 	}
 	if s.attempter.dialer == nil {
-		s.attempter.dialer = dial.Dialer{}
+		tcp := dial.Dialer{Proxy: cfg.proxy()}
+		s.attempter.dialer, s.attempter.proxied = tcp, tcp.Proxied
 	}
 	s.attempter.auth, err = cfg.authentication(cs, s.attempter.dialer)
 	if err != nil {

@@ -43,7 +43,7 @@ func (p *HTTPProber) call(ctx context.Context, op string, endpoint discover.Endp
 	defer end()
 	// The request is bound to the name, the connection to an address: the addresses of the name, as they are now.
 	request := p.request(ctx, op, endpoint)
-	endpoint.Addrs, err = p.dialer.Lookup(ctx, endpoint)
+	endpoint.Addrs, err = p.addresses(ctx, endpoint)
 	if err != nil {
 		return reply{}, connectError(ctx, err)
 	}
@@ -58,6 +58,14 @@ func (p *HTTPProber) call(ctx context.Context, op string, endpoint discover.Endp
 		answer, _, err = p.send(ctx, request, t, endpoint)
 	}
 	return answer, err
+}
+
+// addresses returns where the endpoint may be connected to. Behind a proxy that is one address that nobody knows.
+func (p *HTTPProber) addresses(ctx context.Context, endpoint discover.Endpoint) ([]netip.AddrPort, error) {
+	if p.dialer.Proxied(endpoint) {
+		return []netip.AddrPort{{}}, nil
+	}
+	return p.dialer.Lookup(ctx, endpoint)
 }
 
 // send sends the request on one connection. stale says that it failed on a connection that was there before, without

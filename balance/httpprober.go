@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
@@ -46,6 +47,10 @@ type ProberConfig struct {
 	Plaintext bool
 	// Resolver looks up the hosts of endpoints without addresses. Nil means discover.SystemResolver.
 	Resolver *net.Resolver
+	// NoProxy connects without a proxy, whatever HTTPS_PROXY and NO_PROXY said when the prober was made. Those are the rule
+	// otherwise, as for the connections that the probes are for. Nobody here knows the address of a server behind a proxy:
+	// the Addr of its Count is the zero value.
+	NoProxy bool
 }
 
 // Validate reports all faults of the configuration, joined.
@@ -68,7 +73,7 @@ func (c ProberConfig) Validate() error {
 //
 // It keeps its connections for the next round, a minute at most, so that the reservation and the next probe of a server
 // cost no new handshake. A call ends with its context, and after 30 s at the latest. Its errors are of type *ProbeError.
-// It is safe for concurrent use and meant to be shared by the clients of a process. Proxies are not used.
+// It is safe for concurrent use and meant to be shared by the clients of a process.
 type HTTPProber struct {
 	tls       *tls.Config // nil over plaintext
 	dialer    dial.Dialer
@@ -100,6 +105,9 @@ func NewProber(config ProberConfig) (*HTTPProber, error) {
 	}
 	if p.dialer.Resolver == nil {
 		p.dialer.Resolver = discover.SystemResolver()
+	}
+	if !config.NoProxy {
+		p.dialer.Proxy = dial.ProxyFromEnvironment(config.TLS)
 	}
 	p.dial = p.dialer.Dial
 	if !config.Plaintext {
@@ -206,7 +214,7 @@ func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*
 		return nil, err
 	}
 	pooled := &pooledConn{http2: true}
-	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok && !p.dialer.Proxied(endpoint) {
 		addr := tcp.AddrPort()
 		pooled.addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
 	}
@@ -216,7 +224,7 @@ func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*
 		secured := tls.Client(conn, p.tlsFor(endpoint))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			_ = conn.Close() // the handshake's error is the one that matters
-			return nil, handshakeError(err)
+			return nil, handshakeError(certerr.Explain(err, endpoint.VerifyName()))
 		}
 		pooled.http2 = secured.ConnectionState().NegotiatedProtocol == "h2"
 		conn = secured

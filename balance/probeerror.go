@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 )
 
 var (
@@ -81,6 +82,9 @@ func (e *quietError) Unwrap() error { return e.cause }
 func exchangeError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("no answer: %w", contextError(ctx))
+	}
+	if refused := certerr.Explain(err, ""); errors.Is(refused, certerr.ErrClient) {
+		return fmt.Errorf("no answer: %w", refused)
 	}
 	if socket, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("no answer: %w", socket)

@@ -31,6 +31,7 @@ type Bearer struct {
 	mu      sync.Mutex
 	closed  bool
 	current *token
+	former  *token    // the one before it
 	refused uint64    // the number of the last token that the server refused
 	forced  time.Time // when that led to a request last
 	failed  time.Time // when a request failed last
@@ -172,7 +173,7 @@ func (b *Bearer) land(f *flight) {
 	defer b.mu.Unlock()
 	b.flight = nil
 	if b.failure = f.err; f.err == nil {
-		b.current, b.failed = f.token, time.Time{}
+		b.current, b.former, b.failed = f.token, b.current, time.Time{}
 	} else {
 		b.failed = time.Now()
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -24,7 +25,7 @@ const (
 var _ credentials.PerRPCCredentials = (*Bearer)(nil)
 
 // DialOptions put the token on every call of a connection and renew it when the server refuses it: a unary call that was
-// answered Unauthenticated is made once more where another token is to be had. Interceptors among options before these
+// answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed. Interceptors among options before these
 // see such a call once.
 func (b *Bearer) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
@@ -92,9 +93,9 @@ func (b *Bearer) unary(
 	err := invoke(noted, method, request, reply, conn, opts...)
 	number := u.number.Load()
 	if number == 0 || status.Code(err) != codes.Unauthenticated || b.renew(ctx, number) != nil {
-		return err
+		return b.scrubError(err)
 	}
-	return invoke(noted, method, request, reply, conn, opts...)
+	return b.scrubError(invoke(noted, method, request, reply, conn, opts...))
 }
 
 func (b *Bearer) stream(
@@ -104,7 +105,7 @@ func (b *Bearer) stream(
 	s, err := begin(context.WithValue(ctx, useKey{}, u), desc, conn, method, opts...)
 	if err != nil {
 		b.judge(u, err)
-		return nil, err
+		return nil, b.scrubError(err)
 	}
 	return &stream{ClientStream: s, bearer: b, use: u}, nil
 }
@@ -126,15 +127,25 @@ type stream struct {
 func (s *stream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
 	s.bearer.judge(s.use, err)
-	return md, err
+	return md, s.bearer.scrubError(err)
 }
+
+func (s *stream) SendMsg(m any) error { return s.bearer.scrubError(s.ClientStream.SendMsg(m)) }
 
 func (s *stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil {
 		s.bearer.judge(s.use, err)
 	}
-	return err
+	return s.bearer.scrubError(err)
+}
+
+// scrubError keeps the client's secrets out of the error of a call, which a server may have written.
+func (b *Bearer) scrubError(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return scrubError(err, b.secrets())
 }
 
 // String tells nothing but what it is.

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 )
 
 // maxAnswer is how much of an answer is read.
@@ -28,6 +30,7 @@ const maxAnswer = 64 << 10
 // what the other side sent.
 type exchange struct {
 	place     string
+	host      string
 	base      http.RoundTripper
 	connected atomic.Bool // the request could be on its way; before that no error can hold anything of an answer
 	got       answer
@@ -36,7 +39,7 @@ type exchange struct {
 
 // fetchToken asks place for a token for the client.
 func fetchToken(ctx context.Context, place Place, id, secret string) (answer, error) {
-	x := &exchange{place: place.name(), base: place.Client.Transport}
+	x := &exchange{place: place.name(), host: place.host(), base: place.Client.Transport}
 	if x.base == nil {
 		x.base = http.DefaultTransport
 	}
@@ -117,12 +120,12 @@ func (x *exchange) broken(ctx context.Context, err error) *TokenError {
 			e.Reason = ReasonTimeout
 		}
 	case !x.connected.Load():
-		e.Err = err
+		e.Err = certerr.Explain(err, x.host)
 		if isNet && timeout.Timeout() {
 			e.Reason = ReasonTimeout
 		}
 	case isSocket:
-		e.Err = socket
+		e.Err = certerr.Explain(socket, x.host)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Err = io.ErrUnexpectedEOF
 	default: // a protocol error, which quotes what came

@@ -57,6 +57,15 @@ func (p Place) name() string {
 	return u.Host + u.EscapedPath()
 }
 
+// host is the name of the server, without the port. The URL has been checked.
+func (p Place) host() string {
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
 // HTTPConfig says how NewHTTPClient reaches a server.
 type HTTPConfig struct {
 	// TLS holds roots, client certificates and the like; nil means the system's roots. It is copied.

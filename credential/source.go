@@ -20,7 +20,8 @@ type Source struct {
 	fetch  func(ctx context.Context, place Place) (header string, life time.Duration, err error)
 	placed bool // a place is needed
 	random func() float64
-	disk   *disk // nil without a cache on disk
+	disk   *disk  // nil without a cache on disk
+	secret hidden // for which tokens are given; empty for a source of the program's own
 
 	numbers atomic.Uint64
 	mu      sync.Mutex
@@ -45,7 +46,7 @@ func NewClientCredentials(config ClientCredentialsConfig) (*Source, error) {
 	if config.ClientID == "" || config.ClientSecret == nil || config.ClientSecret.Reveal() == "" {
 		return nil, errors.New("credential: client credentials need an id and a secret")
 	}
-	s := &Source{placed: true, random: rand.Float64}
+	s := &Source{placed: true, random: rand.Float64, secret: hide(config.ClientSecret.Reveal())}
 	s.fetch = func(ctx context.Context, place Place) (string, time.Duration, error) {
 		a, err := fetchToken(ctx, place, config.ClientID, config.ClientSecret.Reveal())
 		return "Bearer " + a.token, a.life, err

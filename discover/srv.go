@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ type SRVConfig struct {
 	// NameServer is the name server to ask, host[:port], with IPv6 in brackets and port 53 unless said; empty means
 	// those of the system. A host name is looked up by the system on every lookup.
 	NameServer string
+	// TargetsInDomain leaves out targets that are neither Name nor below it, and reports them in a *[PartialError]. Who can
+	// forge the answer of a name server, but has no certificate for a name in the domain, then leads no client anywhere.
+	TargetsInDomain bool
 }
 
 // SRV returns a resolver that looks up SRV records afresh on every Resolve.
@@ -70,6 +74,9 @@ func SRV(config SRVConfig) (Resolver, error) {
 		owner: owner, question: "SRV " + owner, dial: dialServer, flights: process,
 		lookupLimit: lookupLimit, addressLimit: addressLimit,
 	}
+	if config.TargetsInDomain {
+		r.domain, r.question = name, r.question+" in "+name
+	}
 	if config.NameServer == "" {
 		return r, nil
 	}
@@ -93,6 +100,7 @@ func checkService(service string) error {
 // srvResolver is immutable.
 type srvResolver struct {
 	owner    string   // canonical
+	domain   string   // canonical; where targets have to be; empty for anywhere
 	question string   // what distinguishes it in flights
 	dial     dialFunc // reaches the name servers of the system
 	asker    *asker   // nil to ask those
@@ -178,6 +186,7 @@ func (r *srvResolver) judge(ctx context.Context, o outcome) ([]Endpoint, error) 
 		return nil, failed
 	}
 	records, faults := answer.chosen(r.owner, dnsmessage.TypeSRV)
+	records, faults = r.inDomain(records, faults)
 	partial := q.partial(o.server, faults)
 	found := endpoints(records)
 	if len(found) > 0 {
@@ -188,4 +197,19 @@ func (r *srvResolver) judge(ctx context.Context, o outcome) ([]Endpoint, error) 
 		none.Err = fmt.Errorf("%d in the answer, all with target \".\" or port 0, which says that the service is not there", len(records))
 	}
 	return nil, none
+}
+
+// inDomain makes faults of the records whose targets are outside of the domain.
+func (r *srvResolver) inDomain(records []record, faults []fault) ([]record, []fault) {
+	if r.domain == "" {
+		return records, faults
+	}
+	inside := slices.DeleteFunc(records, func(rec record) bool {
+		if rec.absent() || rec.target == r.domain || strings.HasSuffix(rec.target, "."+r.domain) {
+			return false
+		}
+		faults = append(faults, fault{r.owner, fmt.Errorf("its target %q is not in %s", rec.target, r.domain)})
+		return true
+	})
+	return inside, faults
 }

@@ -400,3 +400,20 @@ func FuzzNameServer(f *testing.F) {
 		}
 	})
 }
+
+func TestTargetsOutsideOfTheDomainAreLeftOutWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	dns.SetSRV("_chronicle._tcp.prod.test",
+		evenkeeltest.SRV{Target: "node1.PROD.test.", Port: 1}, evenkeeltest.SRV{Target: "prod.test", Port: 1},
+		evenkeeltest.SRV{Target: "node1.evil.test", Port: 1}, evenkeeltest.SRV{Target: "evilprod.test", Port: 1},
+		evenkeeltest.SRV{Target: "prod.test.evil.test", Port: 1}, evenkeeltest.SRV{Target: ".", Port: 1})
+	for inDomain, want := range map[bool]int{true: 2, false: 5} {
+		r := newSRV(t, discover.SRVConfig{Name: "prod.test", NameServer: dns.Addr(), TargetsInDomain: inDomain})
+		found, err := r.Resolve(t.Context())
+		partial, _ := errors.AsType[*discover.PartialError](err)
+		if len(found) != want || inDomain != (partial != nil && partial.Dropped == 3) {
+			t.Errorf("in the domain only: %v: found %q with %v, want %d", inDomain, lines(found), err, want)
+		}
+	}
+}

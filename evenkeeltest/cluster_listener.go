@@ -205,6 +205,14 @@ func (c *faultConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
+// CloseWrite ends the sending half, unless the connection goes on elsewhere.
+func (c *faultConn) CloseWrite() error {
+	if c.diverted.Load() != nil {
+		return errDiverted
+	}
+	return c.TCPConn.CloseWrite()
+}
+
 // divert lets the next Close hand the connection over.
 func (c *faultConn) divert(handOver func()) { c.diverted.Store(&handOver) }
 
@@ -224,11 +232,4 @@ func (c *faultConn) reset() {
 	// Where lingering cannot be set the peer gets FIN instead, and where closing fails the connection is gone already.
 	_ = c.SetLinger(0)
 	_ = c.TCPConn.Close()
-}
-
-// serverTLS are a server's settings with one certificate.
-func serverTLS(certificate tls.Certificate) *tls.Config {
-	return &tls.Config{
-		Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-	}
 }

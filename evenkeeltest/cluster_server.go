@@ -236,11 +236,11 @@ func (s *Server) make() (*serverRun, error) {
 		DrainLimit:  config.DrainLimit,
 	}
 	if !config.Plaintext {
-		certificate, err := s.cluster.ca.Issue(s.name, "localhost", "127.0.0.1", "::1", config.Addr.String())
+		certificate, err := s.certificate(0)
 		if err != nil {
 			return nil, err
 		}
-		run.listener.tls = serverTLS(certificate)
+		run.listener.tls = s.serverTLS(certificate)
 		settings.TLS = run.listener.tls.Clone()
 		settings.TLS.GetConfigForClient = run.listener.route
 	}

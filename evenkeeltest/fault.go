@@ -26,6 +26,8 @@ type Fault struct {
 	Silent bool
 	// SilentAfterTLS is the same, but after the TLS handshake. With Plaintext it is Silent.
 	SilentAfterTLS bool
+	// Certificate is what is wrong with the certificate that new connections are shown. It needs TLS.
+	Certificate CertificateFault
 	// GoAwayAfter ends each new connection of a gRPC client with GOAWAY when it has been open for about so long (10 % more
 	// or less, at random); running calls go on. Clients that come back at once get one GOAWAY after the other. It needs TLS.
 	GoAwayAfter time.Duration

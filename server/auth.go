@@ -41,6 +41,10 @@ type AuthConfig struct {
 	// only. Its error is not shown to the caller.
 	Verify func(ctx context.Context, token string) error
 
+	// TokenKey makes the tokens of this server valid on every server with the same key, and valid after a restart: for stock
+	// clients, some of which ask the first server of their list and go to another. At least 32 bytes that nobody can guess;
+	// empty means that tokens are good here only. With it MaxTokens means nothing.
+	TokenKey connstring.Secret
 	// TokenLife is how long a token is valid. Default 1 h; at least 1 s.
 	TokenLife time.Duration
 	// MaxTokens bounds the tokens that are valid at a time; beyond it the oldest is valid no more. Default 65536, which is
@@ -58,13 +62,14 @@ type AuthConfig struct {
 // Authenticator gives tokens and checks them. It can be used without a Server, in any gRPC or HTTP server. It is safe for
 // concurrent use, and there is nothing to close.
 //
-// Tokens are random and known to this Authenticator only: they are not valid on other servers, nor after a restart.
-// Evenkeel's client asks for another one then.
+// Without a TokenKey tokens are random and known to this Authenticator only: they are not valid on other servers, nor after a
+// restart. Evenkeel's client asks for another one then.
 type Authenticator struct {
 	secrets map[string][sha256.Size]byte // digests of the secrets, by client id
 	nobody  [sha256.Size]byte            // the digest of no secret
 	verify  func(context.Context, string) error
 	tokens  *liveTokens
+	shared  *sharedTokens // nil without a key
 	logger  *slog.Logger
 
 	mu       sync.Mutex
@@ -86,6 +91,12 @@ func NewAuthenticator(config AuthConfig) (*Authenticator, error) {
 	}
 	_, _ = rand.Read(a.nobody[:]) // it never fails, says its documentation
 	var faults []error
+	switch key := config.TokenKey.Reveal(); {
+	case len(key) >= minTokenKey:
+		a.shared = newSharedTokens(key, a.tokens.life)
+	case key != "":
+		faults = append(faults, errors.New("auth config: the key of tokens has less than 32 bytes"))
+	}
 	if len(config.Clients) == 0 && config.Verify == nil {
 		faults = append(faults, errors.New("auth config: neither Clients nor Verify: nobody could call"))
 	}
@@ -121,13 +132,21 @@ func (a *Authenticator) checkHeader(ctx context.Context, value string) error {
 	if !ok || !strings.EqualFold(scheme, "bearer") || token == "" || len(token) > maxToken {
 		return errNotValid
 	}
-	if a.tokens.valid(token, time.Now()) {
+	if now := time.Now(); a.tokens.valid(token, now) || a.shared != nil && a.shared.valid(token, now) {
 		return nil
 	}
 	if a.verify != nil && a.verify(ctx, token) == nil {
 		return nil
 	}
 	return errNotValid
+}
+
+// issue makes a token.
+func (a *Authenticator) issue(now time.Time) string {
+	if a.shared != nil {
+		return a.shared.issue(now)
+	}
+	return a.tokens.issue(now)
 }
 
 // blocked says whether an address has been refused tokens too often of late.

@@ -64,7 +64,7 @@ func (a *Authenticator) serveToken(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	answerJSON(w, http.StatusOK, map[string]any{
-		"access_token": a.tokens.issue(now), "token_type": "Bearer", "expires_in": int64(a.tokens.life / time.Second),
+		"access_token": a.issue(now), "token_type": "Bearer", "expires_in": int64(a.tokens.life / time.Second),
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/evenkeel-go/evenkeel/internal/certfile"
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
 )
 
@@ -23,9 +24,16 @@ type Config struct {
 	// Registry knows the clients; nil means one of the server's own, with its defaults, that Close closes too.
 	Registry *Registry
 
-	// TLS holds the certificate and whatever else is to be set. Nil means a development certificate, made on the fly and
-	// announced in the log. ALPN and a minimum of TLS 1.2 are seen to by the server.
+	// TLS holds the certificate and whatever else is to be set, such as ClientAuth and ClientCAs for clients that have to show
+	// a certificate of their own, on the anonymous paths too. Nil means a development certificate, made on the fly and
+	// announced in the log; so does one without a certificate where DevelopmentNames are set. ALPN and a minimum of TLS 1.2 are seen to by the server.
 	TLS *tls.Config
+	// CertFile and KeyFile are a certificate, with intermediate ones behind it, and its private key, both in PEM form. They are
+	// read by New, and again when they have changed, during a handshake and once a second at most: a certificate is renewed
+	// without a restart. When the changed files cannot be used, the certificate before them stays and the log says why. With
+	// them TLS, where it is set, holds whatever else there is to set, and no certificate. An empty KeyFile means that the key
+	// is in CertFile.
+	CertFile, KeyFile string
 	// DevelopmentNames are further names and IP addresses for the development certificate, such as the listen address.
 	DevelopmentNames []string
 	// Plaintext serves without TLS: gRPC, HTTP/1.1 and HTTP/2 by prior knowledge, all through net/http. It is meant for
@@ -105,19 +113,46 @@ func (c Config) validate() error {
 	if c.Plaintext && c.TLS != nil {
 		faults = append(faults, errors.New("server config: Plaintext and TLS are both set"))
 	}
-	if len(c.DevelopmentNames) > 0 && (c.Plaintext || c.TLS != nil) {
+	if c.Plaintext && (c.CertFile != "" || c.KeyFile != "") {
+		faults = append(faults, errors.New("server config: Plaintext and certificate files are both set"))
+	}
+	if c.KeyFile != "" && c.CertFile == "" {
+		faults = append(faults, errors.New("server config: KeyFile is set, and CertFile is not"))
+	}
+	if len(c.DevelopmentNames) > 0 && (c.Plaintext || c.CertFile != "" || c.TLS != nil && c.hasCertificate()) {
 		faults = append(faults, errors.New("server config: DevelopmentNames are set, but there is no development certificate"))
 	}
-	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil {
+	if c.CertFile != "" && c.TLS != nil && (len(c.TLS.Certificates) > 0 || c.TLS.GetCertificate != nil) {
+		faults = append(faults, errors.New("server config: TLS has a certificate, and CertFile is set"))
+	}
+	if c.TLS != nil && c.CertFile == "" && len(c.DevelopmentNames) == 0 && !c.hasCertificate() {
 		faults = append(faults, errors.New("server config: TLS has no certificate"))
 	}
 	return errors.Join(faults...)
 }
 
-// tlsConfig returns the TLS settings to serve with: those given, or a development certificate.
+// hasCertificate says that TLS, which is set, has a certificate.
+func (c Config) hasCertificate() bool {
+	return len(c.TLS.Certificates) > 0 || c.TLS.GetCertificate != nil || c.TLS.GetConfigForClient != nil
+}
+
+// tlsConfig returns the TLS settings to serve with: those given, with the certificate of the files where there are any, or a
+// development certificate.
 func (c Config) tlsConfig() (*tls.Config, error) {
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.TLS != nil {
-		return c.TLS, nil
+		settings = c.TLS.Clone()
+	}
+	switch {
+	case c.CertFile != "":
+		file, err := certfile.Load(certfile.Config{Cert: c.CertFile, Key: c.KeyFile, Changed: c.certificateChanged})
+		if err != nil {
+			return nil, fmt.Errorf("server config: %w", err)
+		}
+		settings.GetCertificate = file.ForServer
+		return settings, nil
+	case c.TLS != nil && c.hasCertificate():
+		return settings, nil
 	}
 	certificate, err := devcert.New(c.DevelopmentNames...)
 	if err != nil {
@@ -126,7 +161,17 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	c.Logger.Warn("no certificate given: serving with a development certificate that no client has a reason to trust",
 		slog.Any("names", append(certificate.Leaf.DNSNames, texts(certificate.Leaf.IPAddresses)...)),
 		slog.Time("expires", certificate.Leaf.NotAfter))
-	return &tls.Config{Certificates: []tls.Certificate{certificate}}, nil
+	settings.Certificates = []tls.Certificate{certificate}
+	return settings, nil
+}
+
+// certificateChanged logs what became of certificate files that have changed. It is called during handshakes.
+func (c Config) certificateChanged(err error) {
+	if err != nil {
+		c.Logger.Error("the changed certificate cannot be used, the one before it stays in use", slog.Any("error", err))
+		return
+	}
+	c.Logger.Info("serving with the changed certificate")
 }
 
 // texts renders values by their String methods.

@@ -66,7 +66,7 @@ func serveMemory(t *testing.T, config server.Config, before ...func(*server.Serv
 func serve(t *testing.T, config server.Config, listener net.Listener, before ...func(*server.Server)) *fixture {
 	t.Helper()
 	f := &fixture{addr: listener.Addr().String()}
-	if !config.Plaintext && config.TLS == nil {
+	if !config.Plaintext && config.TLS == nil && config.CertFile == "" {
 		certificate, err := devcert.New()
 		if err != nil {
 			t.Fatalf("make a certificate: %v", err)

@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -86,18 +87,39 @@ func (p *port) handshake(c *conn) {
 	ctx, cancel := context.WithTimeout(p.life, p.timeout)
 	secure := tls.Server(c, p.tls)
 	err := secure.HandshakeContext(ctx)
-	cancel()
-	p.admission.leave(c.from)
 	if err != nil {
 		p.logger.Debug("TLS handshake", slog.Any("peer", c.RemoteAddr()), slog.Any("error", err))
+		if p.tls.ClientAuth != tls.NoClientCert && ctx.Err() == nil {
+			p.leaveWord(c)
+		}
+		cancel()
+		p.admission.leave(c.from)
 		_ = c.Close()
 		return
 	}
+	cancel()
+	p.admission.leave(c.from)
 	if c.onlyHTTP2 {
 		p.hand(secure, p.native)
 		return
 	}
 	p.hand(secure, p.web)
+}
+
+// How long a client may take to read why its certificate was refused, and how much it may have sent meanwhile.
+const (
+	wordTimeout = time.Second
+	wordBytes   = 64 << 10
+)
+
+// leaveWord lets a client read why it was refused. With TLS 1.3 it has sent its first request by then: closing the
+// connection with that unread would reset it, and take the alert away from the client.
+func (p *port) leaveWord(c *conn) {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(wordTimeout)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.Conn, wordBytes) // the client closes, or its time is up
 }
 
 // hand passes a connection on, and closes it when the other side has stopped.

@@ -42,6 +42,7 @@ type stockClient struct {
 	from    string
 	servers map[string]*stockHTTP // by address
 	hosts   []string
+	tokens  *stockTokens // nil to do without
 
 	mu           sync.Mutex
 	session      stockSession           // guarded by mu; the current one, or the last
@@ -49,6 +50,31 @@ type stockClient struct {
 	failed       []error                // guarded by mu; why attempts failed
 	unanswered   []unanswered           // guarded by mu
 	changed      chan struct{}          // guarded by mu; closed and replaced at every change
+}
+
+// stockTokens say how a client gets its token.
+type stockTokens struct {
+	id, secret string
+	fromFirst  bool // of its hosts, whichever server it has chosen
+}
+
+// metadata is what every call carries.
+func (c *stockClient) metadata(ctx context.Context, server string) ([]string, error) {
+	if c.tokens == nil {
+		return c.shape.metadata, nil
+	}
+	from := server
+	if c.tokens.fromFirst {
+		from = c.hosts[0]
+	}
+	token, err := c.servers[from].token(ctx, c.tokens.id, c.tokens.secret)
+	carried := []string{"authorization", "Bearer " + token}
+	for i := 0; i < len(c.shape.metadata); i += 2 {
+		if c.shape.metadata[i] != "authorization" {
+			carried = append(carried, c.shape.metadata[i:i+2]...)
+		}
+	}
+	return carried, err
 }
 
 // unanswered is a request for a count or a reservation that came to nothing.
@@ -210,7 +236,11 @@ func (c *stockClient) hold(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, c.shape.metadata...))
+	carried, err := c.metadata(ctx, server)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, carried...))
 	defer cancel()
 	return errors.Join(c.talk(ctx, cancel, conn, server), conn.Close())
 }

@@ -9,11 +9,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -193,6 +195,9 @@ func (h *stockHTTP) askHTTP2(ctx context.Context, method, path, body string) (st
 	if err != nil {
 		return 0, "", err
 	}
+	if path == tokenPath {
+		request.Header.Set("Content-Type", formType)
+	}
 	response, err := h.client.Do(request)
 	if err != nil {
 		return 0, "", err
@@ -202,6 +207,32 @@ func (h *stockHTTP) askHTTP2(ctx context.Context, method, path, body string) (st
 		err = fmt.Errorf("%s answers over %s, want HTTP/2", h.addr, response.Proto)
 	}
 	return response.StatusCode, string(content), err
+}
+
+const (
+	tokenPath = "/connect/token"
+	formType  = "application/x-www-form-urlencoded"
+)
+
+// token asks for a token with the credentials in the body, as all of them do.
+func (h *stockHTTP) token(ctx context.Context, id, secret string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, stockProbeLimit)
+	defer cancel()
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {secret}}.Encode()
+	headers := []string{"content-type: " + formType, "content-length: " + strconv.Itoa(len(form))}
+	status, body, err := h.ask(ctx, http.MethodPost, tokenPath, headers, form)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Token   string `json:"access_token"`
+		Type    string `json:"token_type"`
+		Expires int    `json:"expires_in"`
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || answer.Type != "Bearer" || answer.Expires < 1 {
+		return "", fmt.Errorf("%s answers a request for a token with status %d, type %q and %d s", h.addr, status, answer.Type, answer.Expires)
+	}
+	return answer.Token, nil
 }
 
 // open sees to it that there is a connection.

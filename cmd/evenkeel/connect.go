@@ -45,7 +45,7 @@ out:
   client         the number of the client, from 1
   event          resolving, resolved, selected, candidate failed,
                  compatibility unknown, connected, leaving, lost,
-                 backing off, closed, panicked
+                 backing off, client certificate, closed, panicked
   endpoint       the server, as "host:port"
   generation     how many sessions the client has had
   counts         what the servers had answered when the client picked one,
@@ -88,9 +88,6 @@ func newConnect(c *console) *cobra.Command {
 			cs, err := from.connString(cmd.Context(), c, args)
 			if err != nil {
 				return err
-			}
-			if reason := unsupported(cs); reason != "" {
-				return usage("%s", reason)
 			}
 			return h.run(cmd.Context(), &from, cs)
 		},
@@ -142,7 +139,9 @@ func (h *holding) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	if from.plaintext {
 		config = nil
 	}
-	h.fleet, err = newFleet(fleetConfig{connString: cs, tls: config, jitter: h.jitter})
+	h.fleet, err = newFleet(fleetConfig{
+		connString: withoutCertificate(cs), tls: config, noProxy: from.noProxy, jitter: h.jitter,
+	})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/term"
@@ -31,7 +32,7 @@ type screen struct {
 }
 
 func newConsole(env []string, stdin io.Reader, stdout, stderr io.Writer) *console {
-	c := &console{in: stdin, out: &stickyWriter{w: stdout}, err: stderr, env: env}
+	c := &console{in: stdin, out: &stickyWriter{w: stdout}, err: &lockedWriter{w: stderr}, env: env}
 	c.outScreen, c.errScreen = c.screenOf(stdout), c.screenOf(stderr)
 	return c
 }
@@ -94,6 +95,18 @@ func (c *console) object(v any) {
 	if err := encoder.Encode(v); err != nil && c.out.failure == nil {
 		c.out.failure = err // unreachable for the types of this package, and never to be silent about
 	}
+}
+
+// lockedWriter is standard error, where a server logs, and a certificate that has changed is reported, from any goroutine.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
 
 // stickyWriter keeps the first error, so that a command can print without asking each time and still fails when its

@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/credential"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
 // adviser words failures for a user of the command, who has flags where a program has options. The zero value advises
@@ -139,8 +140,14 @@ func credentialAdvice(err error) string {
 	return "; see that server's log"
 }
 
-// trustAdvice says what to do about a certificate that is not trusted.
+// trustAdvice says what to do about a certificate that is not trusted, and about a proxy that leads nowhere.
 func trustAdvice(err error) string {
+	if _, ok := errors.AsType[*dial.ProxyError](err); ok {
+		return "; that proxy is the one in HTTPS_PROXY: check it, or give --no-proxy"
+	}
+	if errors.Is(err, evenkeel.ErrClientCertificate) {
+		return "; name the file of one that the server trusts with certificatePath in the connection string"
+	}
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); !refused {
 		return ""
 	}
@@ -149,7 +156,7 @@ func trustAdvice(err error) string {
 		advice = "; name the server as its certificate does"
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		advice = "; renew it"
+		advice = "; renew it, or set the clock of this machine"
 	}
 	return advice + ", or, in development, put skipTlsValidation=true into the connection string"
 }

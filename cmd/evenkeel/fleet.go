@@ -36,12 +36,13 @@ type fleetEvent struct {
 type fleetConfig struct {
 	connString *connstring.ConnString
 	tls        *tls.Config // nil over plaintext
+	noProxy    bool
 	jitter     time.Duration
 }
 
 // newFleet makes a fleet without clients. The caller closes it.
 func newFleet(config fleetConfig) (*fleet, error) {
-	prober, err := balance.NewProber(balance.ProberConfig{TLS: config.tls, Plaintext: config.tls == nil})
+	prober, err := balance.NewProber(balance.ProberConfig{TLS: config.tls, Plaintext: config.tls == nil, NoProxy: config.noProxy})
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +58,9 @@ func newFleet(config fleetConfig) (*fleet, error) {
 		options: []evenkeel.Option{
 			evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{MaxJitter: jitter, Prober: prober}),
 		},
+	}
+	if config.noProxy {
+		f.options = append(f.options, evenkeel.WithNoProxy())
 	}
 	if config.tls == nil {
 		f.options = append(f.options, evenkeel.WithPlaintext())

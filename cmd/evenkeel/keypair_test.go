@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evenkeel-go/evenkeel/internal/devcert"
 )
 
 // pemOf encodes a block.
@@ -166,4 +168,54 @@ func FuzzPEM(f *testing.F) {
 			t.Error("a key was found where there is none")
 		}
 	})
+}
+
+// clientFiles are an authority, a server's certificate and a client's, in files.
+func clientFiles(t *testing.T) (ca, cert, key, client string) {
+	t.Helper()
+	authority, err := devcert.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := make(map[string]string)
+	for _, r := range []devcert.Request{{Names: []string{"localhost", "127.0.0.1"}}, {Names: []string{"app"}, Client: true}} {
+		pair, err := authority.IssueFor(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certPEM, keyPEM, err := devcert.Encode(pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[r.Names[0]+".pem"], files[r.Names[0]+"-key.pem"] = string(certPEM), string(keyPEM)
+	}
+	return write(t, dir, "ca.pem", string(authority.PEM())), write(t, dir, "cert.pem", files["localhost.pem"]),
+		write(t, dir, "key.pem", files["localhost-key.pem"]), write(t, dir, "client.pem", files["app.pem"]+files["app-key.pem"])
+}
+
+func TestServeLetsInClientsWithACertificateOnly(t *testing.T) {
+	t.Parallel()
+	ca, cert, key, client := clientFiles(t)
+	r := begin(t, "serve", "--listen", "127.0.0.1:0", "--cert", cert, "--key", key, "--client-ca", ca)
+	r.line()
+	str, _ := strings.CutPrefix(r.line(), "connect with ")
+	with := str + "/?certificatePath=" + client
+	if got := call(t, nil, "", "probe", "--ca", ca, with); got.status != exitDone {
+		t.Errorf("probe with the certificate: status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+	if got := call(t, nil, "", "connect", "--for", "1s", "--jitter", "0", "--ca", ca, with); got.status != exitDone {
+		t.Errorf("connect with the certificate: status %d\n%s%s", got.status, got.stdout, got.stderr)
+	}
+	for _, args := range [][]string{{"probe"}, {"connect", "--for", "1s", "--jitter", "0"}} {
+		got := call(t, nil, "", append(args, "--ca", ca, str)...)
+		for _, want := range []string{"the server wants a client certificate, and got none", "certificatePath in the connection string"} {
+			if got.status != exitFailed || !strings.Contains(got.stderr, want) {
+				t.Errorf("%s without it: status %d and %q, want %q", args[0], got.status, got.stderr, want)
+			}
+		}
+	}
+	if _, status := r.end(); status != exitDone || !strings.Contains(r.stderr.String(), "clients have to show a certificate") {
+		t.Errorf("status %d, standard error %q", status, r.stderr)
+	}
 }

@@ -80,9 +80,6 @@ func newProbe(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if reason := unsupported(cs); reason != "" {
-				c.complain("warning: %s; the servers are asked without authentication", reason)
-			}
 			return p.run(cmd.Context(), &from, cs)
 		},
 	}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
 )
@@ -42,21 +44,25 @@ func (t *target) prober(c *console, cs *connstring.ConnString) (*balance.HTTPPro
 		return nil, err
 	}
 	if t.plaintext {
-		return balance.NewProber(balance.ProberConfig{Plaintext: true})
+		return balance.NewProber(balance.ProberConfig{Plaintext: true, NoProxy: t.noProxy})
 	}
-	return balance.NewProber(balance.ProberConfig{TLS: config})
+	return balance.NewProber(balance.ProberConfig{TLS: config, NoProxy: t.noProxy})
 }
 
 // fitting makes the question whether servers fit.
 func (t *target) fitting(c *console, cs *connstring.ConnString) (*fitting, error) {
-	if t.plaintext {
-		return newFitting(cs, nil)
+	var config *tls.Config
+	if !t.plaintext {
+		var err error
+		if config, err = t.tlsConfig(c, cs); err != nil {
+			return nil, err
+		}
 	}
-	config, err := t.tlsConfig(c, cs)
-	if err != nil {
-		return nil, err
+	f, err := newFitting(cs, config)
+	if err == nil && t.noProxy {
+		f.options = append(f.options, evenkeel.WithNoProxy())
 	}
-	return newFitting(cs, config)
+	return f, err
 }
 
 // show prints or draws a round.

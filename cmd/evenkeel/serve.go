@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,13 @@ embed the server can set these limits.
 With --auth token, calls need a bearer token, which clients get at /connect/token for an id and a secret. The clients are
 the lines of the --clients file, or of the variable ` + clientsVariable + `: an id, a colon and a secret in each; empty
 lines and those that begin with # are left out. Let nobody else read that file (chmod 600). The counts, reservations
-and /health stay open to all. Peers are then asked with the credentials of the --peers string.
+and /health stay open to all. Tokens are good on the server that gave them; with the same --token-key on all servers they
+are good on all, as clients need that ask the first of their servers and go to another. Peers are then asked with the credentials of the --peers string.
+
+The files of --cert and --key are read again when they have changed: a certificate is renewed without a restart. When the
+changed ones cannot be used, the certificate before them stays, and standard error says why. With --client-ca every client
+has to show a certificate, for the counts, reservations and /health as well; peers too then, with certificatePath in the
+--peers string.
 
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
@@ -77,6 +84,7 @@ func newServe(c *console) *cobra.Command {
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:35000", "the address and port to listen on; port 0 takes a free one")
 	flags.StringVar(&s.cert, "cert", "", "the certificate, a PEM file, with intermediate ones behind it")
 	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
+	flags.StringVar(&s.clientCA, "client-ca", "", "let in only clients with a certificate signed by one of the authorities in this PEM file")
 	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
 	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers")
 	flags.StringVar(&s.peersCA, "peers-ca", "", "trust the root certificates in this PEM file for peers instead of the system's")
@@ -93,6 +101,7 @@ type serving struct {
 	console   *console
 	listen    string
 	cert, key string
+	clientCA  string
 	name      string
 	peers     string
 	peersCA   string
@@ -101,7 +110,8 @@ type serving struct {
 
 	drainPeriod, drainLimit time.Duration
 
-	auth serveAuth
+	auth        serveAuth
+	clientRoots *x509.CertPool
 }
 
 // serveReport is the object of serve --json.
@@ -121,6 +131,9 @@ func (s *serving) run(ctx context.Context) error {
 	}
 	peers, err := s.peersConfig()
 	if err != nil {
+		return err
+	}
+	if err := s.readClientRoots(); err != nil {
 		return err
 	}
 	auth, err := s.auth.authenticator(s.console)
@@ -185,6 +198,8 @@ func (s *serving) check() error {
 		return usage("--cert and --key belong together: give both or neither")
 	case s.cert != "" && s.plaintext:
 		return usage("--plaintext excludes --cert and --key")
+	case s.clientCA != "" && s.plaintext:
+		return usage("--plaintext excludes --client-ca")
 	}
 	if s.drainPeriod <= 0 || s.drainLimit < 0 {
 		return usage("--drain-period must be more than 0, and --drain-limit 0 or more")
@@ -207,6 +222,14 @@ func (s *serving) certificate() (*tls.Certificate, error) {
 	return readKeyPair(s.cert, s.key)
 }
 
+// readClientRoots reads whose certificates clients may show; nil means that they need none.
+func (s *serving) readClientRoots() (err error) {
+	if s.clientCA != "" {
+		s.clientRoots, err = readRoots("--client-ca", s.clientCA)
+	}
+	return err
+}
+
 func (s *serving) server(
 	addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig, auth *server.Authenticator,
 ) (*server.Server, *server.Registry, error) {
@@ -221,9 +244,14 @@ func (s *serving) server(
 	}
 	switch {
 	case certificate != nil:
-		config.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+		config.CertFile, config.KeyFile = s.cert, s.key
 	case !s.plaintext:
 		config.DevelopmentNames = []string{hostOf(addr)}
+	}
+	if s.clientRoots != nil {
+		config.TLS = &tls.Config{
+			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: s.clientRoots, MinVersion: tls.VersionTLS12,
+		}
 	}
 	srv, err := server.New(config)
 	return srv, registry, err
@@ -247,6 +275,9 @@ func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
 		if time.Now().After(certificate.Leaf.NotAfter) {
 			s.console.complain("warning: the certificate has expired: clients will refuse it, give a newer one")
 		}
+	}
+	if s.clientRoots != nil {
+		s.console.complain("clients have to show a certificate: certificatePath in the connection string, or --cert of curl")
 	}
 	s.auth.say(s.console)
 	if s.asJSON {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,7 @@ const (
 type serveAuth struct {
 	mode    string
 	clients string
+	key     string
 	dev     bool
 	life    time.Duration
 }
@@ -38,6 +40,7 @@ type serveAuth struct {
 func (a *serveAuth) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.mode, "auth", authNone, `who may call: "none" lets everybody, "token" lets clients that got a token for their credentials`)
 	flags.StringVar(&a.clients, "clients", "", "with --auth token, the clients: a file with an id, a colon and a secret in each line")
+	flags.StringVar(&a.key, "token-key", "", "with --auth token, a file with a key of 32 bytes or more: tokens are then valid on all servers that have it")
 	flags.BoolVar(&a.dev, "dev", false, "with --auth token, let in the development client, whose secret everybody knows")
 	flags.DurationVar(&a.life, "token-life", time.Hour, "how long a token is valid, at least 1s")
 }
@@ -46,8 +49,8 @@ func (a *serveAuth) addFlags(flags *pflag.FlagSet) {
 func (a *serveAuth) authenticator(c *console) (*server.Authenticator, error) {
 	switch a.mode {
 	case authNone:
-		if a.clients != "" || a.dev {
-			return nil, usage("--clients and --dev are for --auth token")
+		if a.clients != "" || a.key != "" || a.dev {
+			return nil, usage("--clients, --token-key and --dev are for --auth token")
 		}
 		return nil, nil
 	case authToken:
@@ -67,7 +70,11 @@ func (a *serveAuth) authenticator(c *console) (*server.Authenticator, error) {
 	if len(clients) == 0 {
 		return nil, usage("--auth token needs clients: a file with --clients, the variable %s, or, in development, --dev", clientsVariable)
 	}
-	auth, err := server.NewAuthenticator(server.AuthConfig{Clients: clients, TokenLife: a.life})
+	key, err := a.tokenKey(c)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := server.NewAuthenticator(server.AuthConfig{Clients: clients, TokenKey: key, TokenLife: a.life})
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("the clients cannot be used: %s", sentence(err))}
 	}
@@ -81,7 +88,7 @@ func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
 	switch variable, found := c.getenv(clientsVariable); {
 	case a.clients != "":
 		var err error
-		if text, err = a.read(c); err != nil {
+		if text, err = readSecret(c, "--clients", a.clients); err != nil {
 			return nil, err
 		}
 	case found:
@@ -96,22 +103,39 @@ func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
 	return clients, nil
 }
 
-// read reads the file, and says so when others can as well.
-func (a *serveAuth) read(c *console) (string, error) {
-	f, err := os.Open(a.clients) //nolint:gosec // the user says which file
+// tokenKey reads the key that servers share, if there is one. A final line break is not part of it.
+func (a *serveAuth) tokenKey(c *console) (connstring.Secret, error) {
+	if a.key == "" {
+		return connstring.Secret{}, nil
+	}
+	text, err := readSecret(c, "--token-key", a.key)
 	if err != nil {
-		return "", fmt.Errorf("the --clients file cannot be read: %w; give the path of a file with a client in each line", pathless(err))
+		return connstring.Secret{}, err
+	}
+	text = strings.TrimRight(text, "\r\n")
+	if text == "" {
+		return connstring.Secret{}, errors.New("the --token-key file is empty: write 32 bytes or more into it that nobody can guess")
+	}
+	return connstring.NewSecret(text), nil
+}
+
+// readSecret reads the file of a flag, and says so when others can as well. The path is not shown: it may be a secret itself
+// that went astray.
+func readSecret(c *console, flag, path string) (string, error) {
+	f, err := os.Open(path) //nolint:gosec // the user says which file
+	if err != nil {
+		return "", fmt.Errorf("the %s file cannot be read: %w; give the path of one", flag, pathless(err))
 	}
 	defer func() { _ = f.Close() }() // only read
 	if info, err := f.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		c.complain("warning: others can read the --clients file, which has secrets in it: chmod 600 it")
+		c.complain("warning: others can read the %s file, which is secret: chmod 600 it", flag)
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxClientsFile+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the --clients file cannot be read: %w", pathless(err))
+		return "", fmt.Errorf("the %s file cannot be read: %w", flag, pathless(err))
 	case len(content) > maxClientsFile:
-		return "", fmt.Errorf("the --clients file is longer than 1 MiB")
+		return "", fmt.Errorf("the %s file is longer than 1 MiB", flag)
 	}
 	return string(content), nil
 }

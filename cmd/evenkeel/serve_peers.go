@@ -5,7 +5,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 
 	"github.com/evenkeel-go/evenkeel"
@@ -29,8 +28,11 @@ func (s *serving) peersConfig() (server.PeersConfig, error) {
 	if err != nil {
 		return config, &usageError{err: fmt.Errorf("--peers cannot be read: %s", sentence(err))}
 	}
-	if cs.AuthMode() == connstring.AuthModeAPIKey || cs.CertificatePath != "" {
-		return config, usage("--peers takes no API key and no certificate: servers ask each other with user:password@ or without anything")
+	if cs.AuthMode() == connstring.AuthModeAPIKey {
+		return config, usage("--peers takes no API key: servers ask each other with user:password@ or without anything")
+	}
+	if cs.CertificatePath != "" && s.plaintext {
+		return config, usage("certificatePath in --peers and --plaintext exclude each other")
 	}
 	if cs.AuthMode() == connstring.AuthModeClientCredentials {
 		config.Tokens, err = credential.NewClientCredentials(credential.ClientCredentialsConfig{
@@ -48,26 +50,11 @@ func (s *serving) peersConfig() (server.PeersConfig, error) {
 		return config, nil
 	}
 	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: cs.SkipTLSValidation} //nolint:gosec // asked for in the string
-	config.TLS.RootCAs, err = s.peerRoots()
+	if err := addCertificate(s.console, config.TLS, cs); err != nil {
+		return config, err
+	}
+	if s.peersCA != "" {
+		config.TLS.RootCAs, err = readRoots("--peers-ca", s.peersCA)
+	}
 	return config, err
-}
-
-// peerRoots reads whom to trust as a peer; nil means whom the system trusts.
-func (s *serving) peerRoots() (*x509.CertPool, error) {
-	if s.peersCA == "" {
-		return nil, nil
-	}
-	content, err := readPEM("--peers-ca", s.peersCA)
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := certificatesIn("--peers-ca", s.peersCA, content)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	for _, certificate := range certificates {
-		roots.AddCert(certificate)
-	}
-	return roots, nil
 }

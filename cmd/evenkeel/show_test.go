@@ -197,7 +197,7 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			name: "expired", err: refusedFor(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "long ago"}),
-			want: "dial a:1: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: long ago; renew it, or, in development, put skipTlsValidation=true into the connection string",
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: long ago; renew it, or set the clock of this machine, or, in development, put skipTlsValidation=true into the connection string",
 		},
 		{name: "something else", err: errStillConnecting, want: errStillConnecting.Error()},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/internal/certfile"
 )
 
 // variable is the environment variable that may hold the connection string.
@@ -42,6 +43,7 @@ type target struct {
 	file      string
 	ca        string
 	plaintext bool
+	noProxy   bool
 }
 
 // addFile adds the flag that reads the connection string.
@@ -52,6 +54,7 @@ func (t *target) addFile(cmd *cobra.Command) {
 // addTLS adds the flags on trust.
 func (t *target) addTLS(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.ca, "ca", "", "trust the root certificates in this PEM file instead of the system's")
+	cmd.Flags().BoolVar(&t.noProxy, "no-proxy", false, "connect without a proxy, whatever HTTPS_PROXY says")
 	cmd.Flags().BoolVar(&t.plaintext, "plaintext", false, "speak without TLS, to servers that were started with --plaintext")
 }
 
@@ -102,16 +105,6 @@ func (t *target) text(ctx context.Context, c *console, args []string) (text stri
 	return "", "", usage("no connection string: give it as an argument, with --file, as - on standard input, or in %s", variable)
 }
 
-// unsupported says why this version refuses to connect with a connection string; empty when it does not.
-func unsupported(cs *connstring.ConnString) string {
-	switch {
-	case cs.CertificatePath != "":
-		return "the connection string has a certificatePath, and this version connects without a client certificate only"
-	default:
-		return ""
-	}
-}
-
 // interruptible reads from what may keep silent for ever, a terminal or a pipe. An interrupt leaves the reading to the end
 // of the process.
 func interruptible(ctx context.Context, read func() (string, error)) (string, error) {
@@ -155,19 +148,26 @@ func boundedText(from source, r io.Reader) (string, error) {
 	return line, nil
 }
 
-// tlsConfig returns the roots to trust; the zero configuration trusts those of the system.
+// tlsConfig returns the roots to trust and the client certificate; the zero configuration trusts those of the system. The
+// configuration has all that the string says of certificates: what is made with it is given withoutCertificate.
 func (t *target) tlsConfig(c *console, cs *connstring.ConnString) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: cs.SkipTLSValidation} //nolint:gosec // asked for in the string
+	if t.plaintext && t.ca != "" {
+		return nil, usage("--ca and --plaintext exclude each other")
+	}
+	if t.plaintext && cs.CertificatePath != "" {
+		return nil, usage("certificatePath in the connection string and --plaintext exclude each other")
+	}
+	if err := addCertificate(c, config, cs); err != nil {
+		return nil, err
+	}
 	if t.ca == "" {
 		return config, nil
-	}
-	if t.plaintext {
-		return nil, usage("--ca and --plaintext exclude each other")
 	}
 	if cs.SkipTLSValidation {
 		c.complain("warning: --ca changes nothing, since skipTlsValidation=true in the connection string accepts any certificate")
 	}
-	roots, err := readRoots(t.ca)
+	roots, err := readRoots("--ca", t.ca)
 	if err != nil {
 		return nil, err
 	}
@@ -175,13 +175,43 @@ func (t *target) tlsConfig(c *console, cs *connstring.ConnString) (*tls.Config, 
 	return config, nil
 }
 
+// addCertificate adds the client certificate of the connection string, where there is one. It is read again when its file
+// changes.
+func addCertificate(c *console, config *tls.Config, cs *connstring.ConnString) error {
+	if cs.CertificatePath == "" {
+		return nil
+	}
+	file, err := certfile.Load(certfile.Config{
+		Cert: cs.CertificatePath, Password: cs.CertificatePassword,
+		Changed: func(err error) {
+			if err != nil {
+				c.complain("warning: the changed client certificate cannot be used, the one before it is: %s", sentence(err))
+				return
+			}
+			c.complain("the changed client certificate is in use")
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("certificatePath in the connection string cannot be used: %w", err)
+	}
+	config.GetClientCertificate = file.ForClient
+	return nil
+}
+
+// withoutCertificate is a connection string for what gets the client certificate in another way.
+func withoutCertificate(cs *connstring.ConnString) *connstring.ConnString {
+	bare := *cs
+	bare.CertificatePath, bare.CertificatePassword = "", connstring.Secret{}
+	return &bare
+}
+
 // readRoots reads the root certificates of a file.
-func readRoots(path string) (*x509.CertPool, error) {
-	content, err := readPEM("--ca", path)
+func readRoots(flag, path string) (*x509.CertPool, error) {
+	content, err := readPEM(flag, path)
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := certificatesIn("--ca", path, content)
+	certificates, err := certificatesIn(flag, path, content)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type Dialer struct {
 	// Resolver looks names up; nil means discover.SystemResolver. A lookup returns when its context ends whatever the
 	// resolver does, but what it started lives on until its Dial hook has heeded the context as well.
 	Resolver *net.Resolver
+	// Proxy leads connections through a proxy; nil means none.
+	Proxy *Proxy
 
 	// connect replaces the TCP connect in tests; nil means connectTCP.
 	connect func(context.Context, netip.AddrPort) (net.Conn, error)
@@ -29,7 +31,21 @@ type Dialer struct {
 //
 // The connection is the plain *net.TCPConn; its RemoteAddr says which address won. The caller must close it. Dial ends
 // with ctx; it sets no limit of its own. The error joins one cause for each address tried.
+//
+// Where the endpoint is Proxied all of that holds for the proxy, which is given the name: endpoint.Addrs are not used,
+// RemoteAddr is the proxy's, and a connection through a proxy that speaks TLS is a *tls.Conn. An error is a *ProxyError
+// then.
 func (d Dialer) Dial(ctx context.Context, endpoint discover.Endpoint) (net.Conn, error) {
+	if proxy := d.Proxy.choose(endpoint); proxy != nil {
+		return d.tunnel(ctx, proxy, endpoint)
+	}
+	return d.direct(ctx, endpoint)
+}
+
+// Proxied says that connections to the endpoint go through a proxy, so that nobody here knows its address.
+func (d Dialer) Proxied(endpoint discover.Endpoint) bool { return d.Proxy.choose(endpoint) != nil }
+
+func (d Dialer) direct(ctx context.Context, endpoint discover.Endpoint) (net.Conn, error) {
 	addrs, err := d.Lookup(ctx, endpoint)
 	if err != nil {
 		return nil, err

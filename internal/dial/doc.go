@@ -15,12 +15,14 @@
 //
 // # Configuration
 //
-// The zero [Dialer] is ready: it asks the system's resolver. [Dialer.Resolver] replaces that one.
+// The zero [Dialer] is ready: it asks the system's resolver, and uses no proxy. [Dialer.Resolver] replaces that one;
+// [ProxyFromEnvironment] makes a [Dialer.Proxy].
 //
 // # Errors
 //
 // A failed dial joins one error for each address it tried, each naming its address. A failed lookup names the host. An
-// ended context matches context.Canceled or context.DeadlineExceeded.
+// ended context matches context.Canceled or context.DeadlineExceeded. What goes wrong on the way through a proxy is a
+// [*ProxyError], which names the proxy and never shows its credentials.
 //
 // # Concurrency
 //
@@ -30,5 +32,5 @@
 // # Specification
 //
 // RFC 8305: section 4 (families alternate) and section 5 (attempts 250 ms apart). RFC 2782 for the whole names of SRV
-// targets.
+// targets. RFC 9110 section 9.3.6 for CONNECT.
 package dial

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package certfile
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"strings"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// The faults of a file. Their texts follow the name of the file, and are all that is said of it: the errors of the parsers
+// are not passed on.
+var (
+	errNoCertificate = errors.New("holds no certificate: give one in PEM form (-----BEGIN CERTIFICATE-----), or a PKCS#12 file")
+	errBadCert       = errors.New("holds a damaged certificate: give the file as its authority made it")
+	errNoKey         = errors.New("holds no private key: put it into the same file, in PEM form (-----BEGIN PRIVATE KEY-----)")
+	errBadKey        = errors.New("holds a damaged private key: give the file as it was made")
+	errEncrypted     = errors.New("holds an encrypted private key, which is not read from PEM: decrypt it (openssl pkey), or " +
+		"give a PKCS#12 file and its password")
+	errMismatch  = errors.New("holds a private key that does not belong to its first certificate")
+	errPassword  = errors.New("does not open with the password that was given")
+	errNoPass    = errors.New("needs a password, and none was given")
+	errNotPKCS12 = errors.New("is neither in PEM form nor a PKCS#12 file with one certificate and its private key")
+)
+
+// parse reads a certificate and its key. The key is nil where it stands in the same file.
+func parse(cert, key []byte, password string) (*tls.Certificate, error) {
+	if !bytes.Contains(cert, []byte("-----BEGIN ")) {
+		if len(bytes.TrimSpace(cert)) == 0 {
+			return nil, errNoCertificate
+		}
+		return parsePKCS12(cert, password)
+	}
+	if key == nil {
+		key = cert
+	}
+	return parsePEM(cert, key)
+}
+
+func parsePEM(cert, key []byte) (*tls.Certificate, error) {
+	pair := &tls.Certificate{}
+	for block, rest := pem.Decode(cert); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		parsed, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, errBadCert
+		}
+		if pair.Leaf == nil {
+			pair.Leaf = parsed
+		}
+		pair.Certificate = append(pair.Certificate, block.Bytes)
+	}
+	if pair.Leaf == nil {
+		return nil, errNoCertificate
+	}
+	signer, err := keyIn(key)
+	if err != nil {
+		return nil, err
+	}
+	return complete(pair, signer)
+}
+
+// keyIn returns the first private key of a PEM file.
+func keyIn(content []byte) (crypto.Signer, error) {
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			continue
+		}
+		if strings.HasPrefix(block.Type, "ENCRYPTED") || block.Headers["DEK-Info"] != "" {
+			return nil, errEncrypted
+		}
+		if signer := parseKey(block.Bytes); signer != nil {
+			return signer, nil
+		}
+		return nil, errBadKey
+	}
+	return nil, errNoKey
+}
+
+// parseKey reads a private key in any of the forms that are about; nil when it is none.
+func parseKey(der []byte) crypto.Signer {
+	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		signer, _ := key.(crypto.Signer)
+		return signer
+	}
+	if key, err := x509.ParseECPrivateKey(der); err == nil {
+		return key
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
+		return key
+	}
+	return nil
+}
+
+func parsePKCS12(content []byte, password string) (*tls.Certificate, error) {
+	key, leaf, chain, err := pkcs12.DecodeChain(content, password)
+	switch {
+	case errors.Is(err, pkcs12.ErrIncorrectPassword) && password == "":
+		return nil, errNoPass
+	case errors.Is(err, pkcs12.ErrIncorrectPassword), errors.Is(err, pkcs12.ErrDecryption):
+		return nil, errPassword
+	case err != nil:
+		return nil, errNotPKCS12
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, errBadKey
+	}
+	pair := &tls.Certificate{Certificate: [][]byte{leaf.Raw}, Leaf: leaf}
+	for _, c := range chain {
+		pair.Certificate = append(pair.Certificate, c.Raw)
+	}
+	return complete(pair, signer)
+}
+
+// complete puts the key to its certificate.
+func complete(pair *tls.Certificate, key crypto.Signer) (*tls.Certificate, error) {
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	if !ok || !public.Equal(pair.Leaf.PublicKey) {
+		return nil, errMismatch
+	}
+	pair.PrivateKey = key
+	return pair, nil
+}

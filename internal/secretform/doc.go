@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+// Package secretform knows what a secret looks like in a text: as it is, percent-encoded, and inside base64. It takes
+// secrets out of texts that somebody else wrote who knows them, and finds them where they must not be.
+//
+//	text = secretform.Scrub(text, token)
+//
+// # Configuration
+//
+// There is none.
+//
+// # Errors
+//
+// There are none.
+//
+// # Concurrency
+//
+// All functions are safe for concurrent use.
+//
+// # Specification
+//
+// RFC 3986 section 2.1 for percent-encoding, RFC 4648 for base64.
+package secretform
