@@ -5,6 +5,7 @@ package channel_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evenkeel-go/evenkeel/channel"
+	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
 )
 
@@ -50,6 +52,14 @@ func TestTargetsWithSecretsOrOptionsAreRefusedWithoutShowingThem(t *testing.T) {
 		{"credentials with SRV", "chronicle+srv://app:" + secret + "@fleet.test", "credentials"},
 		{"credentials in capitals", "CHRONICLE://app:" + secret + "@127.0.0.1:1,127.0.0.2:2", "credentials"},
 		{"credentials of an SRV target", "srv://app:" + secret + "@127.0.0.1:53/_a._tcp.fleet.test", "credentials"},
+		{"credentials in the name of an SRV target", "srv:///app:" + secret + "@_a._tcp.fleet.test", "credentials"},
+		{"credentials of a name server", "dns://app:" + secret + "@127.0.0.1:9/fleet.test", "credentials"},
+		{"credentials of a name", "dns:///app:" + secret + "@fleet.test:80", "credentials"},
+		{"credentials of an address", "dns:///app:" + secret + "@127.0.0.1:80", "credentials"},
+		{"a user of a name", "dns:///" + secret + "@fleet.test:80", "credentials"},
+		{"credentials without a scheme", "app:" + secret + "@fleet.test:80", "credentials"},
+		{"credentials of a source", "evenkeel://app:" + secret + "@fleet.test/servers", "credentials"},
+		{"credentials in the name of a source", "evenkeel:///app:" + secret + "@servers", "credentials"},
 		{"API key", "chronicle://127.0.0.1:1?apiKey=" + secret, "credentials"},
 		{"API key of a list", "chronicle://127.0.0.1:1,127.0.0.2:2?apiKey=" + secret, "credentials"},
 		{"certificate", "chronicle://127.0.0.1:1?certificatePath=/a&certificatePassword=" + secret, "options"},
@@ -65,13 +75,22 @@ func TestTargetsWithSecretsOrOptionsAreRefusedWithoutShowingThem(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			var log safeBuffer
 			config := quick()
+			config.Resolver = discover.Static(discover.Endpoint{Host: "127.0.0.1", Port: 1})
+			config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			heard, meters := hear(&config), newMeters(&config)
 			_, err := who(testContext(t), dial(t, open(t, config), test.target))
 			if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want Unavailable that tells of %q", err, test.want)
 			}
 			if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) {
 				t.Errorf("the error shows the secret")
+			}
+			heard.mu.Lock()
+			defer heard.mu.Unlock()
+			if told := fmt.Sprintf("%+v %+v %+v %v %s", heard.resolutions, heard.changes, heard.endpoints, meters.all(), log.String()); strings.Contains(told, secret) {
+				t.Errorf("it is told elsewhere: %s", told)
 			}
 		})
 	}

@@ -30,6 +30,18 @@ func TestNewRefusesBadConfigs(t *testing.T) {
 		{"interval above maximum", channel.Config{Interval: time.Minute, MaxInterval: time.Second}, "the Interval 1m0s is above the MaxInterval 1s"},
 		{"maximum below default interval", channel.Config{MaxInterval: time.Second}, "the Interval 30s is above the MaxInterval 1s"},
 		{"unknown policy", channel.Config{Policy: "fastest"}, `unknown Policy "fastest"`},
+		{"interval of a nanosecond", channel.Config{Interval: 1}, "the Interval 1ns is below 10ms"},
+		{"interval without its unit", channel.Config{Interval: 30, MinInterval: 5, MaxInterval: 300}, "the MinInterval 5ns is below 10ms"},
+		{"floor of next to nothing", channel.Config{MinInterval: time.Microsecond}, "the MinInterval 1µs is below 10ms"},
+		{"drain that a service config says too", channel.Config{
+			DrainTimeout: 1, ServiceConfig: `{"loadBalancingConfig":[{"evenkeel_random":{"drainTimeout":"1s"}}]}`,
+		}, "DrainTimeout is set, and ServiceConfig has a drainTimeout too"},
+		{"drain with a policy of the service config that has none", channel.Config{
+			DrainTimeout: 1, ServiceConfig: `{"loadBalancingConfig":[{"fastest":{}},{"round_robin":{}},{"evenkeel_random":{}}]}`,
+		}, `the policy "round_robin" does not heed it`},
+		{"drain with an old policy of the service config that has none", channel.Config{
+			DrainTimeout: 1, ServiceConfig: `{"loadBalancingPolicy":"round_robin"}`,
+		}, `the policy "round_robin" does not heed it`},
 		{"drain with a policy that has none", channel.Config{Policy: "round_robin", DrainTimeout: 1}, "does not heed it"},
 		{"service config that is no JSON", channel.Config{ServiceConfig: "{"}, "ServiceConfig: it is no JSON object"},
 		{"service config that is a list", channel.Config{ServiceConfig: "[]"}, "ServiceConfig: it is no JSON object"},
@@ -75,12 +87,18 @@ func TestNewReportsAllFaults(t *testing.T) {
 func TestNewTakesGoodConfigs(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]channel.Config{
-		"zero value":                    {},
-		"interval below default floor":  {Interval: time.Second},
-		"interval above default limit":  {Interval: time.Hour},
-		"all equal":                     {Interval: time.Second, MinInterval: time.Second, MaxInterval: time.Second},
-		"random":                        {Policy: channel.Random},
-		"least request":                 {Policy: channel.LeastRequest, DrainTimeout: 1500 * time.Millisecond},
+		"zero value":                   {},
+		"interval below default floor": {Interval: time.Second},
+		"interval above default limit": {Interval: time.Hour},
+		"all equal":                    {Interval: time.Second, MinInterval: time.Second, MaxInterval: time.Second},
+		"random":                       {Policy: channel.Random},
+		"least request":                {Policy: channel.LeastRequest, DrainTimeout: 1500 * time.Millisecond},
+		"the least intervals": {
+			Interval: channel.LeastInterval, MinInterval: channel.LeastInterval, MaxInterval: channel.LeastInterval,
+		},
+		"a policy of ours in the service config": {
+			Policy: "round_robin", DrainTimeout: 1, ServiceConfig: `{"loadBalancingPolicy":"evenkeel_random"}`,
+		},
 		"a policy of grpc-go":           {Policy: "round_robin", HealthService: "x"},
 		"pick_first":                    {Policy: "pick_first"},
 		"a service config of its own":   {ServiceConfig: `{"loadBalancingConfig":[{"fastest":{}},{"round_robin":{}}],"methodConfig":[]}`},

@@ -5,6 +5,7 @@ package channel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -128,7 +129,7 @@ func (f *fleet) run(s *server, listener net.Listener) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := s.grpc.Serve(listener); err != nil {
+		if err := s.grpc.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // before it began
 			f.Errorf("serve: %v", err)
 		}
 	}()

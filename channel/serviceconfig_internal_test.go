@@ -39,6 +39,25 @@ func TestServiceConfigIsMerged(t *testing.T) {
 			`{"loadBalancingConfig":[{"fastest":{}},{"round_robin":{}}],"healthCheckConfig":{"serviceName":"a"}}`, "round_robin",
 		},
 		{
+			"the drain counts for our policies in a user's list",
+			Config{
+				DrainTimeout:  time.Second,
+				ServiceConfig: `{"loadBalancingConfig":[{"fastest":{}},{"evenkeel_least_request":{"choiceCount":3,"drainTimeout":null}},{"evenkeel_random":{}},{"round_robin":{}}]}`,
+			},
+			`{"loadBalancingConfig":[{"fastest":{}},{"evenkeel_least_request":{"choiceCount":3,"drainTimeout":"1.000000000s"}},{"evenkeel_random":{"drainTimeout":"1.000000000s"}},{"round_robin":{}}]}`,
+			LeastRequest,
+		},
+		{
+			"the drain counts for a policy of ours in the old form",
+			Config{DrainTimeout: time.Minute, ServiceConfig: `{"loadBalancingPolicy":"evenkeel_random"}`},
+			`{"loadBalancingConfig":[{"evenkeel_random":{"drainTimeout":"60.000000000s"}}]}`, Random,
+		},
+		{
+			"the user's drain stays",
+			Config{ServiceConfig: `{"loadBalancingConfig":[{"evenkeel_random":{"drainTimeout":"7s"}}]}`},
+			`{"loadBalancingConfig":[{"evenkeel_random":{"drainTimeout":"7s"}}]}`, Random,
+		},
+		{
 			"the user's old form stays",
 			Config{ServiceConfig: `{"loadBalancingPolicy":"round_robin"}`},
 			`{"loadBalancingPolicy":"round_robin"}`, "round_robin",
@@ -89,6 +108,26 @@ func TestServiceConfigOfDNSGoesBeforeOurs(t *testing.T) {
 			if len(ours) != 2 {
 				t.Error("the config that was merged into has changed")
 			}
+		})
+	}
+}
+
+func TestDrainOfAServiceConfigOfDNS(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, given, want string }{
+		{"a policy of ours", `[{"evenkeel_random":{}}]`, `[{"evenkeel_random":{"drainTimeout":"0.500000000s"}}]`},
+		{"one with its own", `[{"evenkeel_random":{"drainTimeout":"9s"}}]`, `[{"evenkeel_random":{"drainTimeout":"9s"}}]`},
+		{"one of others", `[{"round_robin":{}}]`, `[{"round_robin":{}}]`},
+		{"what cannot be read", `[{"evenkeel_random":7}]`, `[{"evenkeel_random":7}]`},
+		{"no list", `{}`, `{}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			given := serviceConfig{fieldPolicy: json.RawMessage(test.given)}
+			sameJSON(t, given.withDrain(500*time.Millisecond).json(), `{"loadBalancingConfig":`+test.want+`}`)
+			sameJSON(t, given.json(), `{"loadBalancingConfig":`+test.given+`}`)
+			sameJSON(t, given.withDrain(0).json(), `{"loadBalancingConfig":`+test.given+`}`)
 		})
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -121,6 +123,11 @@ type badSource func(ctx context.Context) ([]discover.Endpoint, error)
 
 func (s badSource) Resolve(ctx context.Context) ([]discover.Endpoint, error) { return s(ctx) }
 
+// muteError is an error that can do nothing.
+type muteError struct{}
+
+func (muteError) Error() string { panic("no words") }
+
 func TestBadSourceHarmsNothingElse(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -132,6 +139,11 @@ func TestBadSourceHarmsNothingElse(t *testing.T) {
 		{"panics", func(context.Context) ([]discover.Endpoint, error) { panic("no") }},
 		{"blocks for ever", func(context.Context) ([]discover.Endpoint, error) { <-release; return nil, nil }},
 		{"finds nothing", func(context.Context) ([]discover.Endpoint, error) { return nil, nil }},
+		{"returns a nil pointer as its error", func(context.Context) ([]discover.Endpoint, error) {
+			return nil, (*discover.LookupError)(nil)
+		}},
+		{"returns an error that panics", func(context.Context) ([]discover.Endpoint, error) { return nil, muteError{} }},
+		{"ends its goroutine", func(context.Context) ([]discover.Endpoint, error) { runtime.Goexit(); return nil, nil }},
 		{"finds a port of 0", func(context.Context) ([]discover.Endpoint, error) {
 			return []discover.Endpoint{{Host: "127.0.0.1"}}, nil
 		}},
@@ -177,6 +189,47 @@ func TestPanicOfASourceIsReportedAndTriedAgain(t *testing.T) {
 	serves(t, conn)
 	if got := heard.firstClass(); got != discover.ClassPanic {
 		t.Errorf("got class %q of the first resolution, want %q", got, discover.ClassPanic)
+	}
+}
+
+func TestSourceThatEndsItsGoroutineIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	var calls atomic.Int64
+	config := quick()
+	config.Resolver = badSource(func(context.Context) ([]discover.Endpoint, error) {
+		if calls.Add(1) == 1 {
+			runtime.Goexit()
+		}
+		return []discover.Endpoint{f.endpoint(1)}, nil
+	})
+	serves(t, dial(t, open(t, config), ownTarget))
+}
+
+// TestEndpointsOfEarlierAreBetterThanNone has a source that is down and has kept what it found before.
+func TestEndpointsOfEarlierAreBetterThanNone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	var stale atomic.Int64
+	stale.Store(1)
+	config := quick()
+	config.Resolver = badSource(func(context.Context) ([]discover.Endpoint, error) {
+		cause := &discover.SourceError{Source: "registry", Kind: discover.ErrServerFailed}
+		kept := []discover.Endpoint{f.endpoint(int(stale.Load()))}
+		return kept, &discover.StaleError{Cause: cause, At: time.Now().Add(-time.Hour)}
+	})
+	heard := hear(&config)
+	conn := dial(t, open(t, config), ownTarget)
+	tally(t, conn, 4)
+	heard.wait(t, "the failure", func() bool {
+		first := heard.resolutions[0]
+		return first.Endpoints == 1 && first.Class == discover.ClassServerFailed && first.Err != nil
+	})
+	// Of two sets that are old, the one that is in use stays.
+	stale.Store(2)
+	heard.resolved(t, 2)
+	if got := tally(t, conn, 10); got[f.at(1)] != 10 {
+		t.Errorf("got %v, want all calls at %s", got, f.at(1))
 	}
 }
 

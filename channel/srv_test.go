@@ -154,6 +154,46 @@ func asking(server string) *net.Resolver {
 	}}
 }
 
+// The addresses of a host with two records were once doubled with each lookup of them that failed.
+func TestSRVTargetsThatShareAHostKeepItsAddresses(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.name(1)
+	other := evenkeeltest.SRV{Target: node(1), Port: secondPort(t, f)}
+	f.dns.SetSRV(srvName, f.record(1, 0, 0), other)
+	config := quick()
+	heard := hear(&config)
+	c := open(t, config)
+	c.SetSystemForTest(asking(f.dns.Addr()))
+	conn := dial(t, c, f.srvTarget())
+	want := []string{f.at(1), fmt.Sprintf("%v:%d", f.addr(1), other.Port)}
+	reaches(t, conn, want...)
+	for _, family := range []string{"A", "AAAA"} {
+		if err := f.dns.SetFault(node(1), family, evenkeeltest.DNSFault{Code: "REFUSED"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := 0
+	heard.wait(t, "eight lookups without addresses", func() bool {
+		failed = 0
+		for _, r := range heard.resolutions {
+			if r.Class == discover.ClassPartial {
+				failed++
+			}
+		}
+		return failed >= 8
+	})
+	reaches(t, conn, want...)
+	if got := heard.changeCount(); got != 1 {
+		t.Errorf("got %d changes, want the first set alone: the last one is %.300v", got, heard.change(got-1))
+	}
+	for _, e := range heard.change(0).Added {
+		if len(e.Addrs) != 1 {
+			t.Errorf("got %d addresses of %v, want one", len(e.Addrs), e)
+		}
+	}
+}
+
 func TestSRVTargetNameWithoutItsDotIsWhatTLSChecks(t *testing.T) {
 	t.Parallel()
 	ca, err := devcert.NewCA()

@@ -146,3 +146,6 @@ func sequence(answers ...any) func(context.Context, int) ([]discover.Endpoint, e
 		}
 	}
 }
+
+// pass lets time pass in a bubble, where it takes none.
+func pass(d time.Duration) { time.Sleep(d) }

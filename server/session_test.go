@@ -313,3 +313,6 @@ func TestClosedRegistryTellsItsClients(t *testing.T) {
 		}
 	})
 }
+
+// pass lets time pass in a bubble, where it takes none.
+func pass(d time.Duration) { time.Sleep(d) }

@@ -35,8 +35,8 @@ const resolveHelp = `
 List the servers that a connection string leads to, in the order in which clients consider them: the hosts of
 chronicle:// as they are written, or the SRV records of a chronicle+srv:// name, looked up now. Targets of plain gRPC
 channels are understood as well: dns:///NAME:PORT lists the addresses of the name (port 443 unless said), and
-srv:///_SERVICE._PROTO.NAME its SRV records. A name server between the slashes, as in dns://10.0.0.53/NAME, is the one
-that is asked.
+srv:///_SERVICE._PROTO.NAME its SRV records with the addresses of their hosts, of which those without any are left out,
+as channels do. A name server between the slashes, as in dns://10.0.0.53/NAME, is the one that is asked.
 
 Clients use servers of a higher priority number only when all of the lower numbers have failed. Weights are capacities:
 a server of weight 20 is meant to have twice the clients of one of weight 10; all zero means equal.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -91,6 +92,11 @@ func splitEndpoint(endpoint string) (host string, port uint16, err error) {
 }
 
 func openSRV(server, endpoint string) (asked, error) {
+	return openSRVWith(discover.SystemResolver(), server, endpoint)
+}
+
+// openSRVWith has the addresses that the name server does not have looked up by another one.
+func openSRVWith(system *net.Resolver, server, endpoint string) (asked, error) {
 	labels := strings.SplitN(endpoint, ".", 3)
 	if len(labels) < 3 {
 		return asked{}, errors.New("the name is not of the form _SERVICE._PROTO.NAME")
@@ -98,5 +104,9 @@ func openSRV(server, endpoint string) (asked, error) {
 	resolver, err := discover.SRV(discover.SRVConfig{
 		Service: labels[0] + "." + labels[1], Name: labels[2], NameServer: server,
 	})
-	return asked{resolver: resolver}, err
+	if err != nil {
+		return asked{}, err
+	}
+	// A channel leaves out what has no address, and so does what shows what a channel finds.
+	return asked{resolver: discover.WithAddrs(discover.AddrsConfig{Resolver: resolver, Name: endpoint, System: system})}, nil
 }

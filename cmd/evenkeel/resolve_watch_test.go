@@ -4,7 +4,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -130,6 +132,31 @@ func TestResolveWatchesSRVRecordsForAProgram(t *testing.T) {
 	}
 }
 
+// A channel leaves a target without addresses out, and so does what shows what a channel finds.
+func TestSRVTargetsWithoutAddressesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
+	const owner = "_grpc._tcp.api.test"
+	dns.SetAddrs("n1.test", loopback(1)...)
+	dns.SetSRV(owner, evenkeeltest.SRV{Target: "n1.test", Port: 9}, evenkeeltest.SRV{Target: "n2.test", Port: 9})
+	system := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, dns.Addr())
+	}}
+	asked, err := openSRVWith(system, dns.Addr(), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoints, err := asked.resolver.Resolve(t.Context())
+	if len(endpoints) != 1 || endpoints[0].Host != "n1.test" || len(endpoints[0].Addrs) != 1 {
+		t.Errorf("got %v, want n1.test with its address", endpoints)
+	}
+	w := watch{palette: newPalette(false), elsewhere: inSRV}
+	got := w.outcome(discover.PollResult{Endpoints: endpoints, Err: err, Class: discover.ErrorClass(err)})
+	if !strings.HasPrefix(got, "resolved  1 endpoint in ") || !strings.Contains(got, "; partial: ") || !strings.Contains(got, "n2.test:9: lookup n2.test") {
+		t.Errorf("got %q, want one endpoint, and a word about the other", got)
+	}
+}
+
 // An interrupt during a lookup that hangs is not held up by it.
 func TestResolveWatchIsInterruptedDuringALookup(t *testing.T) {
 	t.Parallel()
@@ -154,6 +181,7 @@ func TestResolveReadsTargets(t *testing.T) {
 	t.Parallel()
 	dns := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{})
 	dns.SetAddrs("api.test", loopback(1, 2)...)
+	dns.SetAddrs("n1.test", loopback(1)...)
 	dns.SetSRV("_grpc._tcp.api.test", evenkeeltest.SRV{Target: "n1.test", Port: 9, Priority: 1})
 	for _, test := range []struct {
 		target string

@@ -39,8 +39,8 @@ type Hooks struct {
 	Took func(first bool)
 	// Endpoint is called when the state of an endpoint has changed. The address is the first of the endpoint's, of which
 	// several may have the same, and the error is the cause when the state is transient failure. Was is what was told of
-	// it last; Shutdown means that it was not there. That it is Shutdown means that its last connection is closed or is
-	// left to close itself when its calls have ended.
+	// it last; Shutdown means that it was not there. Shutdown is the last that is told of an endpoint that was removed,
+	// whatever becomes of the connection that it may still have; one that comes back begins with the state it has then.
 	Endpoint func(addr string, was, is connectivity.State, err error)
 	// Usable is called when the first endpoint has become ready, with true, and when the last one no longer is. Before
 	// the first call there is none.

@@ -39,7 +39,7 @@ func TestShortLivedConnectionsFailNoCall(t *testing.T) {
 				c := w.client(name, "{}")
 				c.update("a")
 				longest := time.Duration(0)
-				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); pass(10 * time.Millisecond) {
 					begin := time.Now()
 					if _, err := c.who(); err != nil {
 						t.Fatalf("a call failed: %v", err)
@@ -64,7 +64,7 @@ func TestShortLivedConnectionsOfAllEndpointsFailNoCall(t *testing.T) {
 		}
 		c := w.client(name, "{}")
 		c.update("a", "b", "c")
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); pass(10 * time.Millisecond) {
 			begin := time.Now()
 			if _, err := c.who(); err != nil {
 				t.Fatalf("a call failed: %v", err)
@@ -82,7 +82,7 @@ func TestFlappingEndpointIsWaitedForWhenTheOthersGo(t *testing.T) {
 		w.start("b", aged(50*time.Millisecond))
 		c := w.client(name, "{}")
 		c.update("a", "b")
-		time.Sleep(40 * time.Second) // the pauses have grown to 12.8 s
+		pass(40 * time.Second) // the pauses have grown to 12.8 s
 		if got := w.dialled("b"); got > 15 {
 			t.Errorf("dialled %d times in 40 s while another endpoint was ready, want at most 15", got)
 		}
@@ -106,7 +106,7 @@ func TestConnectionsClosedBeforeTheyAreReadyFailCalls(t *testing.T) {
 		}
 		c := w.client(name, "{}", grpc.WithContextDialer(dial))
 		c.update("a")
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		begin := time.Now()
 		_, err := c.who()
 		if took := time.Since(begin); status.Code(err) != codes.Unavailable || took != 0 {

@@ -63,10 +63,10 @@ func TestStreamOutlivesAChangeOfShape(t *testing.T) {
 				}
 				c := w.client(name, `{"drainTimeout":"5s"}`)
 				c.updateEndpoints(change.before)
-				time.Sleep(time.Second)
+				pass(time.Second)
 				done := ended(c.holdOn(t.Context(), change.at))
 				c.updateEndpoints(change.after...)
-				time.Sleep(time.Hour)
+				pass(time.Hour)
 				wantRunning(t, "to "+change.at, done)
 				if got := nodes[change.at].accepted.Load(); got != 1 {
 					t.Errorf("the server accepted %d connections, want 1", got)
@@ -99,7 +99,7 @@ func TestStreamsOfTwoEndpointsThatBecomeOneEndByThemselves(t *testing.T) {
 		if got := c.tally(100); len(got) != 1 || got[five] > 0 {
 			t.Errorf("got calls at %v, want one server that is in the set", got)
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		wantRunning(t, "to "+four, onFour)
 		wantRunning(t, "to "+six, onSix)
 
@@ -113,7 +113,7 @@ func TestStreamsOfTwoEndpointsThatBecomeOneEndByThemselves(t *testing.T) {
 		}
 
 		c.updateEndpoints(together(four, six))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		begin = time.Now()
 		c.update(five)
 		for _, done := range []<-chan error{onFour, onSix} {
@@ -149,12 +149,12 @@ func TestDrainingConnectionIsTakenBackByAnotherShape(t *testing.T) {
 		c.updateEndpoints(together(four, six))
 		done := ended(c.holdOn(t.Context(), four))
 		c.update(five)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		wantServers(t, c, five)
 		c.update(four, five)
 		settle()
 		c.holdOn(t.Context(), five) // so that the one is as busy as the other
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		wantServers(t, c, four, five)
 		wantRunning(t, "to "+four, done)
 		if got := w.dialled(four); got != 1 {
@@ -176,7 +176,7 @@ func TestChangesOfShapeAreToldAndAddUp(t *testing.T) {
 			},
 		}, grpc.WithIdleTimeout(0))
 		c.updateEndpoints(together(other, six)) // nothing answers at the first
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got, want := told.take(), other+" CONNECTING, "+other+" READY"; got != want {
 			t.Errorf("two addresses: got %q, want %q", got, want)
 		}

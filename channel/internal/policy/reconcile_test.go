@@ -539,3 +539,6 @@ func TestWaitForReadyCallOutlivesAnOutage(t *testing.T) {
 		}
 	})
 }
+
+// pass lets time pass in a bubble, where it takes none.
+func pass(d time.Duration) { time.Sleep(d) }
