@@ -169,7 +169,7 @@ func TestSRVGarbageIsAServerThatFailed(t *testing.T) {
 				setFault(t, dns, owner, "", evenkeeltest.DNSFault{Raw: func(q evenkeeltest.DNSQuery) [][]byte {
 					return [][]byte{spoil(q.Packed)}
 				}})
-				defer discover.SetLimitsForTest(resolver, discover.LimitsForTest{Lookup: 150 * time.Millisecond})()
+				defer discover.SetLimitsForTest(resolver, discover.LimitsForTest{Lookup: 500 * time.Millisecond})()
 				_, err := resolver.Resolve(lateContext(t))
 				_ = wantLookupError(t, err, discover.ErrServerFailed, dns.Addr(), "")
 			})

@@ -233,8 +233,12 @@ func TestFailedEndpointIsTriedAgainOnEachAnswer(t *testing.T) {
 		c := w.client(name, "{}")
 		c.update("a", "x")
 		time.Sleep(10 * time.Minute) // gRPC's backoff has grown to about two minutes
-		w.start("x")
 		dials := w.dialled("x")
+		for before := -1; before != dials; dials = w.dialled("x") { // until the last attempt is not of just now
+			before = dials
+			time.Sleep(25 * time.Second)
+		}
+		w.start("x")
 		c.update("a", "x")
 		settle()
 		if got := w.dialled("x") - dials; got != 1 {
