@@ -49,16 +49,12 @@ func sample(list []int, k, n, without int, random *rand.Rand) []int {
 // looked goes on after the first look: to a second one where a server that has a count did not tell its rate.
 func (m *Machine) looked(now time.Duration) Action {
 	unrated := func(a Answer) bool { return a.usable() && !a.rated() }
-	if !slices.ContainsFunc(m.known, unrated) {
+	if m.config.MaxJitter <= 0 || !slices.ContainsFunc(m.known, unrated) {
 		return m.estimate(now)
 	}
+	// The random part makes a crowd thin at its end, where nobody comes after to even out what collided.
 	m.phase = pausing
-	wait := secondLook
-	if m.config.MaxJitter > 0 {
-		// The random part makes a crowd thin at its end, where nobody comes after to even out what collided.
-		wait = secondLeast + m.upTo(secondSpan+secondRounds*m.age(now))
-	}
-	return Action{Kind: Wait, Wait: wait}
+	return Action{Kind: Wait, Wait: secondLeast + m.upTo(secondSpan+min(secondRounds*m.age(now), secondMost))}
 }
 
 // usable says that the candidate can be compared with others.

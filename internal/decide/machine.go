@@ -127,9 +127,12 @@ func (m *Machine) done(index int) Action {
 	return Action{Kind: Done, Index: index, Bound: None, Release: None}
 }
 
+// Settle ends the decision early. The pick is the candidate at which a reservation is held, or None.
+func (m *Machine) Settle() Action { return m.done(m.own) }
+
 // settle ends the decision for a caller that told what was not asked for: with what there is.
 func (m *Machine) settle() Action {
-	if m.own != None {
+	if m.own != None || len(m.config.Weights) == 0 {
 		return m.done(m.own)
 	}
 	return m.done(m.random.IntN(len(m.config.Weights)))
