@@ -174,6 +174,7 @@ func (a *attempter) open(
 	}
 	gen := newGeneration(life, t)
 	gen.id, gen.endpoint, gen.observations = newConnectionID(), endpoint, selection.Observations
+	gen.reservation = selection.Reservation.ID
 	gen.dial = func(ctx context.Context) (*transport, error) {
 		t, _, err := a.dial(ctx, endpoint)
 		return t, err

@@ -24,6 +24,7 @@ type generation struct {
 	id           string // the ConnectionId; empty without a session
 	endpoint     discover.Endpoint
 	observations []balance.Observation
+	reservation  string // the id of the one that stands for this session; empty where there is none
 	readyAt      time.Time
 
 	ctx    context.Context //nolint:containedctx // the life of the session, whose cause is why it ended

@@ -46,7 +46,7 @@ func (g *generation) keep(ctx context.Context, request *clientspb.ConnectRequest
 		gen: g, client: clientspb.NewConnectionServiceClient(g.currentLanes()[0].calls),
 		received: newToken(), toAnswer: newToken(), answered: newToken(),
 	}
-	stream, err := k.client.Connect(g.ctx, request)
+	stream, err := k.client.Connect(g.announced(), request)
 	if err != nil {
 		return err
 	}
@@ -61,6 +61,14 @@ func (g *generation) keep(ctx context.Context, request *clientspb.ConnectRequest
 	case <-ctx.Done():
 		return fmt.Errorf("no keep-alive answered: %w", ctx.Err())
 	}
+}
+
+// announced is the context of the Connect stream. It tells the server which reservation stands for the session.
+func (g *generation) announced() context.Context {
+	if g.reservation == "" {
+		return g.ctx
+	}
+	return metadata.AppendToOutgoingContext(g.ctx, contract.ReservationHeader, g.reservation)
 }
 
 // receive takes the server's keep-alives until the stream ends, and returns why it did.

@@ -19,6 +19,10 @@ func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	case countPath, reservePath, healthPath:
 		bounded(w, req, s.probes, s.registry.serveHTTP)
 	default:
+		if _, ok := releaseID(req.URL.Path); ok {
+			bounded(w, req, s.probes, s.registry.serveHTTP)
+			return
+		}
 		s.work.enter()
 		defer s.work.leave()
 		bounded(w, req, s.requests, s.config.Handler.ServeHTTP)
