@@ -67,8 +67,8 @@ left out:
                        most and in time`
 
 const simulateExamples = `  evenkeel simulate
-  evenkeel simulate --clients 10000 --servers 100 --algorithm classic,evenkeel
-  evenkeel simulate --scenario rolling-restart --servers 5 --clients 300 --html restart.html
+  evenkeel simulate --clients 10000 --servers 100 --repeats 1
+  evenkeel simulate --scenario rolling-restart --servers 5 --html page.html
   evenkeel simulate --suite bar --json`
 
 func newSimulate(c *console) *cobra.Command {
