@@ -104,9 +104,7 @@ func (c *client) decide(config decide.Config) {
 	if !c.hurried {
 		config.MaxJitter = c.world.scenario.Jitter
 	}
-	if c.machine == nil {
-		c.machine = decide.New(c.world.random)
-	}
+	c.machine = decide.New(c.world.random)
 	c.do(c.machine.Begin(config))
 }
 
@@ -120,6 +118,7 @@ func (c *client) do(action decide.Action) {
 	case decide.Reserve:
 		c.reserve(c.nodes[action.Index], action)
 	case decide.Done:
+		c.machine = nil // most clients decide once
 		c.decided(c.nodes[action.Index])
 	}
 }
@@ -128,13 +127,17 @@ func (c *client) do(action decide.Action) {
 func (c *client) ask(indices []int) {
 	w := c.world
 	w.tally.requests += len(indices)
-	answers := make([]decide.Answer, len(indices))
+	answers := w.blank(len(indices))
 	hear := func(i int) {
 		n := c.nodes[indices[i]]
 		answers[i] = n.answer(w.now)
 		answers[i].At, answers[i].RTT = w.now+n.rtt/2, n.rtt
 	}
-	last := func() { c.do(c.machine.Answered(w.now, answers)) }
+	last := func() {
+		action := c.machine.Answered(w.now, answers)
+		w.spare = append(w.spare, answers) // the machine has a copy
+		c.do(action)
+	}
 	if w.uniform { // one event for all
 		w.after(w.scenario.RTT/2, func() {
 			for i := range indices {

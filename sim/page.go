@@ -16,7 +16,7 @@ import (
 )
 
 //go:embed page.html
-var pageText string //nolint:gochecknoglobals // embedded, and never written to
+var pageText string
 
 // The measures of a chart, in the units of its view box.
 const (

@@ -60,17 +60,17 @@ type Event struct {
 type EventKind uint8
 
 const (
-	// Die: the server refuses connections, and its clients notice at once.
+	// Die makes the server refuse connections; its clients notice at once.
 	Die EventKind = iota
-	// Fall: the server says nothing any more; its clients notice after 5 s.
+	// Fall makes the server say nothing any more; its clients notice after 5 s.
 	Fall
-	// Rise: the server is up, without clients. One that was unknown becomes known.
+	// Rise starts the server, without clients. One that was unknown becomes known.
 	Rise
-	// Hollow: the server loses its clients, answers probes, and can serve nobody.
+	// Hollow ends the sessions of the server, which from then on answers probes and can serve nobody.
 	Hollow
-	// Drain: one of ours moves its clients away, a few at a time over 5 s; a stock server dies.
+	// Drain moves the clients of one of our servers away, a few at a time over 5 s. A stock server dies.
 	Drain
-	// Leave: the same, and the server is not known any more.
+	// Leave is Drain, and the server is not known any more.
 	Leave
 )
 

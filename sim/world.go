@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/decide"
 )
 
 const (
@@ -36,6 +37,8 @@ type world struct {
 	weights []uint16
 	known   []discover.Endpoint
 	uniform bool
+
+	spare [][]decide.Answer // memory for answers
 }
 
 // tally counts what the clients did.
@@ -198,6 +201,20 @@ func (w *world) nodesOf(endpoints []discover.Endpoint) (nodes []*node, weights [
 		}
 	}
 	return nodes, weights
+}
+
+// blank returns so many empty answers.
+func (w *world) blank(n int) []decide.Answer {
+	for last := len(w.spare) - 1; last >= 0; last-- {
+		answers := w.spare[last]
+		w.spare = w.spare[:last]
+		if cap(answers) >= n {
+			answers = answers[:n]
+			clear(answers)
+			return answers
+		}
+	}
+	return make([]decide.Answer, n)
 }
 
 // clock is the virtual time for what reckons in points of time.

@@ -62,8 +62,16 @@ func (p *progress) end() {
 func (s *simulation) showSuite(rows []sim.Measured) error {
 	marks := newPalette(s.console.outScreen.colour)
 	sheet := sheet{columns: []column{
-		{"clients", true}, {"servers", true}, {"rtt", true}, {"algorithm", false}, {"max/mean", true}, {"±", true},
-		{"requests", true}, {"decide", true}, {"bar", true}, {"met", false},
+		{"clients", true},
+		{"servers", true},
+		{"rtt", true},
+		{"algorithm", false},
+		{"max/mean", true},
+		{"±", true},
+		{"requests", true},
+		{"decide", true},
+		{"bar", true},
+		{"met", false},
 	}}
 	missed := 0
 	for i := range rows {

@@ -98,11 +98,3 @@ func (c *cluster) reserve(action decide.Action) decide.Reply {
 	}
 	return reply
 }
-
-func count(all [][]int) int {
-	n := 0
-	for _, some := range all {
-		n += len(some)
-	}
-	return n
-}
