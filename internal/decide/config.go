@@ -41,6 +41,8 @@ const (
 	stockCaution = 1.2
 	// maxTries bounds the reservations of which a bound may refuse all but the last one, which has none.
 	maxTries = 4
+	// crowdAtOne is how many have to come to one server within a round trip to be a crowd that nobody told of.
+	crowdAtOne = 4
 	// A pick is corrected after a random time of up to lingerSpan and so many round trips, lingerMost at most.
 	lingerSpan   = 80 * time.Millisecond
 	lingerRounds = 10

@@ -74,7 +74,7 @@ func (m *Machine) refused(reply Reply) Action {
 	picked := &m.table[m.at]
 	came := max(reply.Count-picked.count, 1)
 	picked.count = max(reply.Count, 0)
-	if came == 1 && !m.crowd {
+	if came < crowdAtOne && !m.crowd {
 		return m.reserveLeast()
 	}
 	// One of them is what was thought to be alone; the others say that as many come to each.
