@@ -194,6 +194,7 @@ func (a *attempter) open(
 	}
 	gen := newGeneration(life, t)
 	gen.id, gen.endpoint, gen.observations, gen.who = newConnectionID(), endpoint, selection.Observations, who
+	gen.reservation = selection.Reservation.ID
 	gen.dial = func(ctx context.Context) (*transport, error) {
 		t, _, _, err := a.dial(ctx, endpoint, who)
 		return t, err

@@ -81,7 +81,7 @@ type Event struct {
 	Endpoint discover.Endpoint
 	// Endpoints is the answer of the lookup.
 	Endpoints []discover.Endpoint
-	// Observations are the answers of the probes, in the order of the candidates.
+	// Observations are the answers of the candidates that were asked, in the order of the candidates.
 	Observations []balance.Observation
 	// Err is the cause.
 	Err error

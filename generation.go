@@ -25,6 +25,7 @@ type generation struct {
 	endpoint     discover.Endpoint
 	observations []balance.Observation
 	who          *identity // what the calls carry
+	reservation  string    // the id of the one that stands for this session; empty where there is none
 	readyAt      time.Time
 
 	ctx    context.Context //nolint:containedctx // the life of the session, whose cause is why it ended

@@ -48,7 +48,7 @@ func (g *generation) keep(ctx context.Context, request *clientspb.ConnectRequest
 		gen: g, client: clientspb.NewConnectionServiceClient(g.currentLanes()[0].calls),
 		received: newToken(), toAnswer: newToken(), answered: newToken(),
 	}
-	stream, err := k.client.Connect(g.ctx, request)
+	stream, err := k.client.Connect(g.announced(), request)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (k *keeper) converse(
 ) error {
 	err := k.receive(stream)
 	if k.gen.who.renewable() && k.pulses.Load() == 0 && status.Code(err) == codes.Unauthenticated {
-		if stream, err = k.client.Connect(k.gen.ctx, request); err == nil {
+		if stream, err = k.client.Connect(k.gen.announced(), request); err == nil {
 			err = k.receive(stream)
 		}
 	}
@@ -80,6 +80,14 @@ func (k *keeper) converse(
 		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
 	return err
+}
+
+// announced is the context of the Connect stream. It tells the server which reservation stands for the session.
+func (g *generation) announced() context.Context {
+	if g.reservation == "" {
+		return g.ctx
+	}
+	return metadata.AppendToOutgoingContext(g.ctx, contract.ReservationHeader, g.reservation)
 }
 
 // receive takes the server's keep-alives until the stream ends, and returns why it did.

@@ -5,6 +5,7 @@ package evenkeel
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/balance"
@@ -69,6 +70,9 @@ func (c *config) fewest(cs *connstring.ConnString) (balance.Strategy, []func() e
 		lc.Prober, release = prober, []func() error{prober.Close}
 	}
 	strategy, err := balance.NewLeastConnections(lc)
+	if closer, ok := strategy.(io.Closer); ok {
+		release = append(release, closer.Close)
+	}
 	return strategy, release, err
 }
 

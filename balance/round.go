@@ -38,12 +38,13 @@ type answer struct {
 	index int
 	count Count
 	err   error
+	at    time.Time
 	late  bool // its time was up: the candidate was silent
 }
 
-// probe asks all candidates and returns what they said, in their order, when the round is over. It returns nil when ctx
-// is done before.
-func (lc *leastConnections) probe(ctx context.Context, candidates []discover.Endpoint) []Observation {
+// probe asks candidates and returns what they said and when, in their order, when the round is over. It returns nil when
+// ctx is done before.
+func (lc *leastConnections) probe(ctx context.Context, candidates []discover.Endpoint) ([]Observation, []time.Time) {
 	askCtx, cancel := context.WithTimeout(ctx, lc.timeout)
 	defer cancel()
 	answers := lc.ask(askCtx, candidates)
@@ -59,11 +60,11 @@ func (lc *leastConnections) probe(ctx context.Context, candidates []discover.End
 		case <-overdue.C:
 			round.giveUp()
 		case <-ctx.Done():
-			return nil // a round cut short says nothing about silence
+			return nil, nil // a round cut short says nothing about silence
 		}
 	}
 	lc.silent = round.silence(lc.silent, began)
-	return round.result()
+	return round.result(), round.times
 }
 
 // ask starts the probes. Each candidate gets exactly one answer, which fits into the channel: nobody needs to wait for
@@ -88,11 +89,16 @@ func (lc *leastConnections) askOne(ctx context.Context, index int, endpoint disc
 	if ctx.Err() != nil {
 		return answer{index: index, err: countError(endpoint, errNotAsked)}
 	}
+	began := time.Now()
 	count, err := lc.prober.Count(ctx, endpoint)
 	if err == nil && count.Connections < 0 {
 		err = countError(endpoint, ErrNotCount)
 	}
-	return answer{index: index, count: count, err: err, late: err != nil && ctx.Err() != nil}
+	now := time.Now()
+	if count.RTT <= 0 {
+		count.RTT = now.Sub(began) // a prober that does not tell
+	}
+	return answer{index: index, count: count, err: err, at: now, late: err != nil && ctx.Err() != nil}
 }
 
 func countError(endpoint discover.Endpoint, cause error) error {
@@ -103,6 +109,7 @@ func countError(endpoint discover.Endpoint, cause error) error {
 // nothing.
 type round struct {
 	observations []Observation
+	times        []time.Time // of the answers
 	states       []candidateState
 	missing      int  // how many have not come back
 	awaited      int  // how many of these hold the round up
@@ -119,6 +126,7 @@ type candidateState struct {
 func newRound(candidates []discover.Endpoint, silent map[string]time.Time, now time.Time) *round {
 	r := &round{
 		observations: make([]Observation, len(candidates)),
+		times:        make([]time.Time, len(candidates)),
 		states:       make([]candidateState, len(candidates)),
 		missing:      len(candidates),
 	}
@@ -143,6 +151,7 @@ func (r *round) add(a answer) {
 	state := &r.states[a.index]
 	state.back, state.silent = true, a.late
 	r.observations[a.index].Count, r.observations[a.index].Err = a.count, a.err
+	r.times[a.index] = a.at
 	r.missing--
 	if !state.before {
 		r.awaited--

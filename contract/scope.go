@@ -17,3 +17,7 @@ const (
 	// clients are missing from the list. What was not about one server begins with "lookup: " or "peers: ".
 	PeerErrorHeader = "evenkeel-peer-error"
 )
+
+// ReservationHeader is the request metadata of Connect with the id of the reservation that it takes up. A stock server
+// ignores it, and finds a reservation by the address of the client.
+const ReservationHeader = "evenkeel-reservation"

@@ -58,12 +58,13 @@ func fieldsOf(object any) (all []string, optional map[string]bool) {
 func TestHelpNamesTheFieldsOfJSON(t *testing.T) {
 	t.Parallel()
 	for command, objects := range map[string][]any{
-		"demo":    {demoReport{}, phaseReport{}},
-		"serve":   {serveReport{}},
-		"resolve": {resolvedEndpoint{}, watchEvent{}},
-		"probe":   {probeReport{}},
-		"connect": {connectEvent{}, connectSummary{}},
-		"version": {versionReport{}},
+		"demo":     {demoReport{}, phaseReport{}},
+		"serve":    {serveReport{}},
+		"resolve":  {resolvedEndpoint{}, watchEvent{}},
+		"probe":    {probeReport{}},
+		"connect":  {connectEvent{}, connectSummary{}},
+		"version":  {versionReport{}},
+		"simulate": {suiteRow{}, scenarioRow{}},
 	} {
 		help := helpOf(t, command)
 		if got := strings.Join(strings.Fields(help), " "); !strings.Contains(got, "fields without a value are left out") {

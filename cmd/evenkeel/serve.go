@@ -63,6 +63,9 @@ const serveExamples = `  evenkeel serve
   evenkeel serve --cert node-1.pem --key node-1-key.pem \
       --peers chronicle+srv://prod.example`
 
+// maxServeCapacity is the largest capacity that clients heed.
+const maxServeCapacity = 1_000_000
+
 func newServe(c *console) *cobra.Command {
 	s := &serving{console: c}
 	cmd := &cobra.Command{
@@ -78,6 +81,7 @@ func newServe(c *console) *cobra.Command {
 	flags.StringVar(&s.cert, "cert", "", "the certificate, a PEM file, with intermediate ones behind it")
 	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
 	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
+	flags.IntVar(&s.capacity, "capacity", 0, "how many clients it takes in proportion to other servers that tell theirs; 0 tells nothing")
 	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers")
 	flags.StringVar(&s.peersCA, "peers-ca", "", "trust the root certificates in this PEM file for peers instead of the system's")
 	flags.DurationVar(&s.drainPeriod, "drain-period", 5*time.Second, "how long it takes, when the server ends, to tell all clients to move")
@@ -94,6 +98,7 @@ type serving struct {
 	listen    string
 	cert, key string
 	name      string
+	capacity  int
 	peers     string
 	peersCA   string
 	plaintext bool
@@ -189,6 +194,9 @@ func (s *serving) check() error {
 	if s.drainPeriod <= 0 || s.drainLimit < 0 {
 		return usage("--drain-period must be more than 0, and --drain-limit 0 or more")
 	}
+	if err := inRange("capacity", s.capacity, 0, maxServeCapacity); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil || strings.Contains(host, "@") {
 		return usage("--listen needs an address and a port, such as 127.0.0.1:35000 or [::1]:0")
@@ -212,7 +220,7 @@ func (s *serving) server(
 ) (*server.Server, *server.Registry, error) {
 	peers.Self = []string{addr.String()}
 	registry := server.NewRegistry(server.RegistryConfig{
-		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers,
+		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers, Capacity: s.capacity,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	config := server.Config{
