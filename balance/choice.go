@@ -5,6 +5,7 @@ package balance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -14,12 +15,20 @@ import (
 	"github.com/evenkeel-go/evenkeel/internal/decide"
 )
 
-// choice is one selection that runs: the loop around the decision, which does the waiting and the asking.
+// decider makes a decision, one action after the other.
+type decider interface {
+	Waited() decide.Action
+	Answered(now time.Duration, answers []decide.Answer) decide.Action
+	Reserved(reply decide.Reply) decide.Action
+	Settle() decide.Action
+}
+
+// choice is one decision that runs: the loop around it, which does the waiting and the asking.
 type choice struct {
-	lc         *leastConnections
+	asker      *asker
 	candidates []discover.Endpoint
-	machine    *decide.Machine
-	began      time.Time // the decision's clock
+	machine    decider
+	clock      time.Time // when the decision's time was 0
 
 	seen  []Observation // of each candidate, the last one
 	asked []bool
@@ -27,16 +36,15 @@ type choice struct {
 	err   error               // of the last reservation
 }
 
-func newChoice(lc *leastConnections, candidates []discover.Endpoint) *choice {
+func newChoice(a *asker, machine decider, candidates []discover.Endpoint, clock time.Time) *choice {
 	return &choice{
-		lc: lc, candidates: candidates, machine: decide.New(lc.rand), began: time.Now(),
+		asker: a, candidates: candidates, machine: machine, clock: clock,
 		seen: make([]Observation, len(candidates)), asked: make([]bool, len(candidates)), held: make(map[int]Reservation),
 	}
 }
 
-// run drives the decision to its end.
-func (c *choice) run(ctx context.Context, config decide.Config) (Selection, error) {
-	action := c.machine.Begin(config)
+// run drives the decision from its first action to its end. It returns errStay where nothing was picked.
+func (c *choice) run(ctx context.Context, action decide.Action) (Selection, error) {
 	for {
 		switch action.Kind {
 		case decide.Wait:
@@ -49,14 +57,21 @@ func (c *choice) run(ctx context.Context, config decide.Config) (Selection, erro
 			if err := ctx.Err(); err != nil {
 				return c.endEarly(fmt.Errorf("probe %d endpoints: %w", len(action.Ask), err))
 			}
-			action = c.machine.Answered(time.Since(c.began), answers)
+			action = c.machine.Answered(time.Since(c.clock), answers)
 		case decide.Reserve:
 			action = c.machine.Reserved(c.reserve(ctx, action))
 		case decide.Done:
-			return c.selection(action), nil
+			selection := c.selection(action)
+			if action.Index == decide.None {
+				return selection, errStay
+			}
+			return selection, nil
 		}
 	}
 }
+
+// errStay: nothing was picked, since the client is to stay where it is.
+var errStay = errors.New("stay")
 
 // endEarly returns the pick whose reservation is held already, where there is one, else the error.
 func (c *choice) endEarly(err error) (Selection, error) {
@@ -72,7 +87,7 @@ func (c *choice) ask(ctx context.Context, indices []int) []decide.Answer {
 	for i, index := range indices {
 		some[i] = c.candidates[index]
 	}
-	observations, came := c.lc.probe(ctx, some)
+	observations, came := c.asker.probe(ctx, some)
 	if observations == nil {
 		return nil
 	}
@@ -80,7 +95,7 @@ func (c *choice) ask(ctx context.Context, indices []int) []decide.Answer {
 	for i, index := range indices {
 		c.seen[index], c.asked[index] = observations[i], true
 		answers[i] = answerOf(&observations[i])
-		answers[i].At = came[i].Sub(c.began)
+		answers[i].At = came[i].Sub(c.clock)
 	}
 	return answers
 }
@@ -101,7 +116,7 @@ func (c *choice) reserve(ctx context.Context, action decide.Action) decide.Reply
 	if action.Bound != decide.None {
 		request.Bound = action.Bound
 	}
-	made, err := c.lc.reserve(ctx, c.endpoint(action.Index), request)
+	made, err := c.asker.reserve(ctx, c.endpoint(action.Index), request)
 	c.err = err
 	if err != nil {
 		return decide.Reply{}
@@ -125,10 +140,13 @@ func (c *choice) endpoint(index int) discover.Endpoint {
 func (c *choice) selection(action decide.Action) Selection {
 	for index, reservation := range c.held {
 		if index != action.Index {
-			c.lc.release(c.endpoint(index), reservation.ID)
+			c.asker.release(c.endpoint(index), reservation.ID)
 		}
 	}
-	s := Selection{Endpoint: c.endpoint(action.Index), Reservation: c.held[action.Index], Waited: true}
+	s := Selection{Waited: true}
+	if action.Index != decide.None {
+		s.Endpoint, s.Reservation = c.endpoint(action.Index), c.held[action.Index]
+	}
 	if !s.Reservation.Made {
 		s.ReserveErr = c.err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
@@ -84,51 +83,32 @@ func NewLeastConnections(config LeastConnectionsConfig) (Strategy, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	lc := &leastConnections{
-		maxJitter: config.MaxJitter,
-		timeout:   config.Timeout,
-		prober:    config.Prober,
-		classic:   config.Classic,
-		rand:      newRand(),
-		silent:    make(map[string]time.Time),
-	}
-	lc.life, lc.end = newLife()
+	lc := &leastConnections{maxJitter: config.MaxJitter, classic: config.Classic}
 	if lc.maxJitter == 0 {
 		lc.maxJitter = defaultMaxJitter
 	}
-	if lc.timeout == 0 {
-		lc.timeout = defaultProbeTimeout
-	}
-	if lc.prober == nil {
+	if config.Prober == nil {
 		own, err := NewProber(ProberConfig{})
 		if err != nil {
 			return nil, err
 		}
-		lc.prober, lc.own = own, own
+		config.Prober, lc.own = own, own
 	}
+	lc.asker = newAsker(config.Prober, config.Timeout)
 	return lc, nil
 }
 
 type leastConnections struct {
+	asker
 	maxJitter time.Duration // negative: no wait
-	timeout   time.Duration
 	classic   bool
-	prober    Prober
 	own       io.Closer // the prober, when it is the strategy's own
-	rand      *rand.Rand
-	silent    map[string]time.Time // Addr of the endpoints that were silent when they were waited for last, and when
-
-	life func() (context.Context, context.CancelFunc) // makes contexts that end with the strategy
-	end  context.CancelFunc
 }
 
-var _ io.Closer = (*leastConnections)(nil)
-
-// newLife returns what makes contexts that end when end is called.
-func newLife() (life func() (context.Context, context.CancelFunc), end context.CancelFunc) {
-	ctx, end := context.WithCancel(context.Background())
-	return func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }, end
-}
+var (
+	_ io.Closer = (*leastConnections)(nil)
+	_ Releaser  = (*leastConnections)(nil)
+)
 
 // Close implements io.Closer.
 func (lc *leastConnections) Close() error {
@@ -161,52 +141,11 @@ func (lc *leastConnections) Select(ctx context.Context, candidates []discover.En
 	for i := range candidates {
 		config.Weights[i] = candidates[i].Weight
 	}
-	return newChoice(lc, candidates).run(ctx, config)
+	machine := decide.New(lc.rand)
+	return newChoice(&lc.asker, machine, candidates, time.Now()).run(ctx, machine.Begin(config))
 }
 
-// wait waits, or returns the error of a context that ends before.
-func wait(ctx context.Context, span time.Duration) error {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// reserve does not trust a prober to end with its context: Select has to.
-func (lc *leastConnections) reserve(ctx context.Context, winner discover.Endpoint, request ReserveRequest) (Reservation, error) {
-	type reply struct {
-		reservation Reservation
-		err         error
-	}
-	ctx, cancel := context.WithTimeout(ctx, lc.timeout)
-	defer cancel()
-	replies := make(chan reply, 1)
-	go func() {
-		reservation, err := lc.prober.Reserve(ctx, winner, request)
-		replies <- reply{reservation, err}
-	}()
-	select {
-	case r := <-replies:
-		return r.reservation, r.err
-	case <-ctx.Done():
-		return Reservation{}, fmt.Errorf("reserve at %s: %w", winner.Addr(), ctx.Err())
-	}
-}
-
-// release gives a reservation up, and waits for nothing: what is not released ends by itself. It ends with the strategy.
-func (lc *leastConnections) release(endpoint discover.Endpoint, id string) {
-	releaser, ok := lc.prober.(Releaser)
-	if !ok || id == "" {
-		return
-	}
-	ctx, cancel := lc.life()
-	time.AfterFunc(lc.timeout, cancel)
-	go func() {
-		defer cancel()
-		_ = releaser.Release(ctx, endpoint, id)
-	}()
+// Release implements Releaser: for a pick that could not be used.
+func (lc *leastConnections) Release(ctx context.Context, endpoint discover.Endpoint, id string) error {
+	return lc.giveBack(ctx, endpoint, id)
 }

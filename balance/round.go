@@ -4,10 +4,8 @@
 package balance
 
 import (
-	"context"
 	"errors"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
@@ -40,69 +38,6 @@ type answer struct {
 	err   error
 	at    time.Time
 	late  bool // its time was up: the candidate was silent
-}
-
-// probe asks candidates and returns what they said and when, in their order, when the round is over. It returns nil when
-// ctx is done before.
-func (lc *leastConnections) probe(ctx context.Context, candidates []discover.Endpoint) ([]Observation, []time.Time) {
-	askCtx, cancel := context.WithTimeout(ctx, lc.timeout)
-	defer cancel()
-	answers := lc.ask(askCtx, candidates)
-	overdue := time.NewTimer(lc.timeout + lateProber)
-	defer overdue.Stop()
-
-	began := time.Now()
-	round := newRound(candidates, lc.silent, began)
-	for !round.over() {
-		select {
-		case a := <-answers:
-			round.add(a)
-		case <-overdue.C:
-			round.giveUp()
-		case <-ctx.Done():
-			return nil, nil // a round cut short says nothing about silence
-		}
-	}
-	lc.silent = round.silence(lc.silent, began)
-	return round.result(), round.times
-}
-
-// ask starts the probes. Each candidate gets exactly one answer, which fits into the channel: nobody needs to wait for
-// probes that the round no longer waits for. They end with ctx, as the contract of Prober says.
-func (lc *leastConnections) ask(ctx context.Context, candidates []discover.Endpoint) <-chan answer {
-	answers := make(chan answer, len(candidates))
-	order := lc.rand.Perm(len(candidates)) // so that it is not always the last ones that miss their turn
-	endpoints := make([]discover.Endpoint, len(candidates))
-	copy(endpoints, candidates) // a probe may outlive Select, which must not keep the candidates
-	var next atomic.Int64
-	for range min(len(candidates), maxAsked) {
-		go func() {
-			for n := next.Add(1) - 1; n < int64(len(order)); n = next.Add(1) - 1 {
-				answers <- lc.askOne(ctx, order[n], endpoints[order[n]])
-			}
-		}()
-	}
-	return answers
-}
-
-func (lc *leastConnections) askOne(ctx context.Context, index int, endpoint discover.Endpoint) answer {
-	if ctx.Err() != nil {
-		return answer{index: index, err: countError(endpoint, errNotAsked)}
-	}
-	began := time.Now()
-	count, err := lc.prober.Count(ctx, endpoint)
-	if err == nil && count.Connections < 0 {
-		err = countError(endpoint, ErrNotCount)
-	}
-	now := time.Now()
-	if count.RTT <= 0 {
-		count.RTT = now.Sub(began) // a prober that does not tell
-	}
-	return answer{index: index, count: count, err: err, at: now, late: err != nil && ctx.Err() != nil}
-}
-
-func countError(endpoint discover.Endpoint, cause error) error {
-	return &ProbeError{Endpoint: endpoint, Op: opCount, Err: cause}
 }
 
 // round is what is known of one round of probes, and the rule for when it is over. It asks nobody and waits for

@@ -18,12 +18,7 @@ func (m *Machine) correct() Action {
 	if len(m.table) < 2 || m.table[0].index != m.own {
 		return m.done(m.own)
 	}
-	sum, shares := 0.0, 0.0
-	for _, g := range m.table {
-		sum += float64(g.count)
-		shares += float64(g.share)
-	}
-	m.even = sum / shares
+	m.even = evenLevel(m.table)
 	own := m.table[0]
 	surplus := float64(own.count) - m.even*float64(own.share)
 	// Those who see the same surplus, since they look before what others move can be seen.

@@ -18,9 +18,11 @@
 //		}
 //	}
 //
+// A Rebalancer decides the same way whether a client that has a session moves to another server.
+//
 // # Configuration
 //
-// Config; its zero value has no candidates, and no decision is made about none.
+// Config; its zero value has no candidates, and no decision is made about none. RebalanceConfig has no defaults.
 //
 // # Errors
 //
@@ -29,7 +31,7 @@
 //
 // # Concurrency
 //
-// A Machine is used by one goroutine at a time.
+// A Machine and a Rebalancer are used by one goroutine at a time.
 //
 // # Specification
 //

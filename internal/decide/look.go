@@ -154,23 +154,37 @@ func (m *Machine) nothingLower() bool {
 }
 
 // fill makes the table of the candidates that can be compared.
-func (m *Machine) fill() {
+func (m *Machine) fill() { m.table = fill(m.table, m.asked, m.known, m.config.Weights) }
+
+// fill makes a table, in memory that is given, of those of the asked that can be compared.
+func fill(table []glass, asked []int, known []Answer, weights []uint16) []glass {
 	said := true // all of them said their capacity
-	for i := range m.known {
-		said = said && (!m.known[i].usable() || m.known[i].Capacity > 0)
+	for i := range known {
+		said = said && (!known[i].usable() || known[i].Capacity > 0)
 	}
-	m.table = slices.Grow(m.table[:0], len(m.asked))
-	for i, index := range m.asked {
-		a := &m.known[i]
+	table = slices.Grow(table[:0], len(asked))
+	for i, index := range asked[:min(len(asked), len(known))] {
+		a := &known[i]
 		if !a.usable() {
 			continue
 		}
-		g := glass{index: index, share: share(m.config.Weights[index]), count: a.Connections}
+		g := glass{index: index, share: share(weights[index]), count: a.Connections}
 		if said {
 			g.share = uint64(min(a.Capacity, maxCapacity))
 		}
-		m.table = append(m.table, g)
+		table = append(table, g)
 	}
+	return table
+}
+
+// evenLevel is the level that the servers of a table would have without a difference. There must be one.
+func evenLevel(table []glass) float64 {
+	sum, shares := 0.0, 0.0
+	for _, g := range table {
+		sum += float64(g.count)
+		shares += float64(g.share)
+	}
+	return sum / shares
 }
 
 // share is a weight in tenths, so that weight 0 can be a tenth of weight 1. Where all weights are equal, zero or not, all
