@@ -108,8 +108,8 @@ func (k *keeper) receive(stream grpc.ServerStreamingClient[clientspb.ConnectionK
 
 // streamEnd tells a stream that broke with its connection from one that the server ended, and that for what reason.
 func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
-	if drained(trailer) {
-		return ErrDraining // the text of a server of ours says the same
+	if cause := sentAway(trailer); cause != nil {
+		return cause // the text of a server of ours says the same
 	}
 	if broken := k.gen.currentLanes()[0].broken(); broken != nil {
 		return broken
@@ -120,10 +120,19 @@ func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	return fmt.Errorf("%w: %w", ErrStreamEnded, &foreignError{err})
 }
 
-// drained says whether a server of ours ended a stream because it drains.
-func drained(trailer metadata.MD) bool {
+// sentAway says why a server of ours ended a stream, where that was to send the client elsewhere; else it is nil.
+func sentAway(trailer metadata.MD) error {
 	reason := trailer.Get(contract.ReasonTrailer)
-	return len(reason) > 0 && reason[0] == contract.ReasonDraining
+	switch {
+	case len(reason) == 0:
+		return nil
+	case reason[0] == contract.ReasonDraining:
+		return ErrDraining
+	case reason[0] == contract.ReasonShed:
+		return ErrShed
+	default:
+		return nil
+	}
 }
 
 // answer answers keep-alives until the session ends. It runs beside receive, so that a slow answer hides no

@@ -37,6 +37,9 @@ type Config struct {
 	// has a token stay anonymous, as on a stock server. Reflection needs a token then.
 	Auth *Authenticator
 
+	// Admin says who may give commands to the running server, as "evenkeel shed" does. The zero value lets nobody.
+	Admin AdminConfig
+
 	// Handler answers the HTTP requests that the registry does not; nil means 404.
 	Handler http.Handler
 	// GRPCOptions are added to the server's own and win over them, save for grpc.Creds: TLS is the listener's.
@@ -110,6 +113,9 @@ func (c Config) validate() error {
 	}
 	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil {
 		faults = append(faults, errors.New("server config: TLS has no certificate"))
+	}
+	if c.Admin != (AdminConfig{}) {
+		faults = append(faults, c.Admin.validate())
 	}
 	return errors.Join(faults...)
 }

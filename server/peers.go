@@ -122,6 +122,17 @@ func (ps *peers) recent(ctx context.Context, maxAge time.Duration) ([]*clientspb
 
 // clients asks all other servers now. It ends with ctx and after the timeout.
 func (ps *peers) clients(ctx context.Context) ([]*clientspb.ConnectedClient, []failure) {
+	answers, failures := ps.answers(ctx)
+	var items []*clientspb.ConnectedClient
+	for _, a := range answers {
+		items = append(items, a.items...)
+	}
+	return items, failures
+}
+
+// answers asks all other servers now, and returns what each of those said that did answer. It ends with ctx and after the
+// timeout.
+func (ps *peers) answers(ctx context.Context) ([]answer, []failure) {
 	ctx, cancel := context.WithTimeout(ctx, ps.config.Timeout)
 	defer cancel()
 	select {
@@ -150,8 +161,8 @@ func (ps *peers) clients(ctx context.Context) ([]*clientspb.ConnectedClient, []f
 }
 
 // join puts the answers together. A server that answers under several names counts once, and this one not at all.
-func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure) ([]*clientspb.ConnectedClient, []failure) {
-	var items []*clientspb.ConnectedClient
+func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure) ([]answer, []failure) {
+	var once []answer
 	seen := map[string]bool{ps.instance: true}
 	for i, a := range answers {
 		switch {
@@ -159,10 +170,10 @@ func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure)
 			failures = append(failures, failure{asked[i].addr, a.err})
 		case a.instance == "" || !seen[a.instance]:
 			seen[a.instance] = true
-			items = append(items, a.items...)
+			once = append(once, a)
 		}
 	}
-	return items, failures
+	return once, failures
 }
 
 // find returns the peers to ask, and drops the connections to those that are no longer there. The lookup gets half of the

@@ -44,6 +44,10 @@ type Registry struct {
 	arrivals     arrival.Rate // of clients, when they are announced, or else when they come
 	limiter      *limiter
 	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
+	// leaving is closed when the registry serves no longer: it drains, or is closed.
+	leaving chan struct{}
+	// shedding holds a token while Shed ends streams.
+	shedding chan struct{}
 	// empty is closed when the registry drains and no client is left.
 	empty chan struct{}
 	// changed is closed when a client comes or goes; nil while nobody waits for that.
@@ -70,6 +74,8 @@ func NewRegistry(config RegistryConfig) *Registry {
 		limiter:      newLimiter(config.ReservationRate, config.ReservationBurst),
 		places:       newAdmission(config.MaxClients, config.MaxClientsPerAddress),
 		empty:        make(chan struct{}),
+		leaving:      make(chan struct{}),
+		shedding:     make(chan struct{}, 1),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
 	r.instance = rand.Text()
@@ -149,8 +155,8 @@ func (r *Registry) connect(c *client, from source, reservation string) (refused 
 		r.mu.Unlock()
 		return refused
 	}
-	c.from = from
 	now := r.now()
+	c.from, c.since = from, now
 	c.beat.seen(now)
 	if !c.request.GetIsRunningWithDebugger() {
 		// The callback waits for mu, so it finds the client registered.

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -142,6 +143,9 @@ func (r *Registry) view(ctx context.Context, maxAge time.Duration) ([]*clientspb
 	switch {
 	case wantsLocal(ctx):
 		header = metadata.Pairs(contract.InstanceHeader, r.instance)
+		if r.config.Capacity > 0 {
+			header.Set(contract.CapacityHeader, strconv.Itoa(r.config.Capacity))
+		}
 	case r.peers != nil:
 		theirs, failures := r.peers.ask(ctx, maxAge)
 		items, header = append(items, theirs...), failureHeader(failures)
