@@ -6,6 +6,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -18,7 +19,7 @@ const minAdminSecret = 16
 
 // AdminConfig says who may give commands to a running server. The zero value lets nobody, and the commands are not there.
 type AdminConfig struct {
-	// Secret is what a caller shows as a bearer token, 16 bytes at least. The tokens of clients are no good here: who may
+	// Secret is what a caller shows as a bearer token: 16 printable ASCII characters at least. The tokens of clients are no good here: who may
 	// connect may not send others away.
 	Secret connstring.Secret
 	// Loopback lets callers without the secret in whose connection comes from a loopback address to one. On a machine where
@@ -28,11 +29,15 @@ type AdminConfig struct {
 
 // validate reports what cannot be meant.
 func (c AdminConfig) validate() error {
-	switch length := len(c.Secret.Reveal()); {
+	foreign := func(b rune) bool { return b < ' ' || b > '~' }
+	secret := c.Secret.Reveal()
+	switch length := len(secret); {
 	case length == 0 && !c.Loopback:
 		return errors.New("admin config: neither Secret nor Loopback: nobody could give commands")
 	case length > 0 && length < minAdminSecret:
 		return fmt.Errorf("admin config: the secret has %d bytes, want %d at least", length, minAdminSecret)
+	case strings.ContainsFunc(secret, foreign) || strings.TrimSpace(secret) != secret:
+		return errors.New("admin config: the secret has other than printable ASCII characters, or blanks around it")
 	default:
 		return nil
 	}

@@ -136,6 +136,8 @@ func TestAdminConfigsThatCannotBeMeantAreRefused(t *testing.T) {
 	}{
 		"nobody":         {server.AdminConfig{}, "nobody could give commands"},
 		"a short secret": {server.AdminConfig{Secret: connstring.NewSecret("planted"), Loopback: true}, "the secret has 7 bytes, want 16 at least"},
+		"a line break":   {server.AdminConfig{Secret: connstring.NewSecret("planted planted planted\n")}, "other than printable ASCII"},
+		"a letter":       {server.AdminConfig{Secret: connstring.NewSecret("planted planted plantéd")}, "other than printable ASCII"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,6 +64,7 @@ func TestHelpNamesTheFieldsOfJSON(t *testing.T) {
 		"probe":    {probeReport{}},
 		"connect":  {connectEvent{}, connectSummary{}},
 		"version":  {versionReport{}},
+		"shed":     {shedReport{}},
 		"simulate": {suiteRow{}, scenarioRow{}},
 	} {
 		help := helpOf(t, command)
@@ -110,6 +111,7 @@ func TestHelpTellsTheLimits(t *testing.T) {
 		{command: "connect", says: "the number of clients, 1 to 10000", tooFar: []string{"--clients", "10001", "chronicle://a"}},
 		{command: "connect", says: "up to 1m", tooFar: []string{"--jitter", "61s", "chronicle://a"}},
 		{command: "probe", says: "at least 100ms", tooFar: []string{"--watch", "--interval", "99ms", "chronicle://a"}},
+		{command: "shed", says: "up to 24h", tooFar: []string{"--count", "1", "--over", "25h", "a"}},
 		{command: "demo", says: "the number of servers, 2 to 9", tooFar: []string{"--servers", "10", "--clients", "200"}},
 		{command: "demo", says: "2 for each server to 200 in all", tooFar: []string{"--clients", "201"}},
 		{command: "demo", says: "2 for each server to 200 in all", tooFar: []string{"--servers", "4", "--clients", "7"}},

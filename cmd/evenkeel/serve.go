@@ -43,6 +43,10 @@ the lines of the --clients file, or of the variable ` + clientsVariable + `: an 
 lines and those that begin with # are left out. Let nobody else read that file (chmod 600). The counts, reservations
 and /health stay open to all. Peers are then asked with the credentials of the --peers string.
 
+With --admin or --admin-loopback it takes commands, of which there is one: evenkeel shed. The --admin file holds a secret
+of 16 bytes or more, to be shown with each command; with --admin-loopback commands that come over a loopback address need
+none. Without either there are no commands.
+
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
 
@@ -88,6 +92,7 @@ func newServe(c *console) *cobra.Command {
 	flags.DurationVar(&s.drainLimit, "drain-limit", 30*time.Second, "how long the server then waits for clients to leave; 0 ends it at once")
 	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
 	s.auth.addFlags(flags)
+	s.admin.addFlags(flags)
 	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -106,7 +111,8 @@ type serving struct {
 
 	drainPeriod, drainLimit time.Duration
 
-	auth serveAuth
+	auth  serveAuth
+	admin serveAdmin
 }
 
 // serveReport is the object of serve --json.
@@ -132,6 +138,10 @@ func (s *serving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	admin, err := s.admin.config(s.console)
+	if err != nil {
+		return err
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -140,7 +150,10 @@ func (s *serving) run(ctx context.Context) error {
 	if s.name == "" {
 		s.name = listener.Addr().String()
 	}
-	srv, registry, err := s.server(listener.Addr(), certificate, peers, auth)
+	registry := s.registry(listener.Addr(), peers)
+	settings := s.settings(listener.Addr(), certificate)
+	settings.Registry, settings.Auth, settings.Admin = registry, auth, admin
+	srv, err := server.New(settings)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -215,16 +228,19 @@ func (s *serving) certificate() (*tls.Certificate, error) {
 	return readKeyPair(s.cert, s.key)
 }
 
-func (s *serving) server(
-	addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig, auth *server.Authenticator,
-) (*server.Server, *server.Registry, error) {
+// registry makes what knows the clients.
+func (s *serving) registry(addr net.Addr, peers server.PeersConfig) *server.Registry {
 	peers.Self = []string{addr.String()}
-	registry := server.NewRegistry(server.RegistryConfig{
+	return server.NewRegistry(server.RegistryConfig{
 		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers, Capacity: s.capacity,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
+}
+
+// settings say how the port is served.
+func (s *serving) settings(addr net.Addr, certificate *tls.Certificate) server.Config {
 	config := server.Config{
-		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit, Auth: auth,
+		Plaintext: s.plaintext, DrainLimit: s.drainLimit,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	switch {
@@ -233,8 +249,7 @@ func (s *serving) server(
 	case !s.plaintext:
 		config.DevelopmentNames = []string{hostOf(addr)}
 	}
-	srv, err := server.New(config)
-	return srv, registry, err
+	return config
 }
 
 // announce says where the server is and how to reach it.

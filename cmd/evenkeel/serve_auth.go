@@ -20,8 +20,8 @@ import (
 const (
 	// clientsVariable is the environment variable that may hold the list of clients.
 	clientsVariable = "EVENKEEL_CLIENTS"
-	// maxClientsFile is how long a list of clients may be.
-	maxClientsFile = 1 << 20
+	// maxSecretsFile is how long a file with secrets in it may be.
+	maxSecretsFile = 1 << 20
 
 	authNone  = "none"
 	authToken = "token"
@@ -81,7 +81,7 @@ func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
 	switch variable, found := c.getenv(clientsVariable); {
 	case a.clients != "":
 		var err error
-		if text, err = a.read(c); err != nil {
+		if text, err = readSecrets(c, "--clients", a.clients, "a client in each line"); err != nil {
 			return nil, err
 		}
 	case found:
@@ -96,22 +96,22 @@ func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
 	return clients, nil
 }
 
-// read reads the file, and says so when others can as well.
-func (a *serveAuth) read(c *console) (string, error) {
-	f, err := os.Open(a.clients) //nolint:gosec // the user says which file
+// readSecrets reads the file of a flag, and says so when others can as well. holds is what it should have in it.
+func readSecrets(c *console, flag, path, holds string) (string, error) {
+	f, err := os.Open(path) //nolint:gosec // the user says which file
 	if err != nil {
-		return "", fmt.Errorf("the --clients file cannot be read: %w; give the path of a file with a client in each line", pathless(err))
+		return "", fmt.Errorf("the %s file cannot be read: %w; give the path of a file with %s", flag, pathless(err), holds)
 	}
 	defer func() { _ = f.Close() }() // only read
 	if info, err := f.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		c.complain("warning: others can read the --clients file, which has secrets in it: chmod 600 it")
+		c.complain("warning: others can read the %s file, which has secrets in it: chmod 600 it", flag)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxClientsFile+1))
+	content, err := io.ReadAll(io.LimitReader(f, maxSecretsFile+1))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the --clients file cannot be read: %w", pathless(err))
-	case len(content) > maxClientsFile:
-		return "", fmt.Errorf("the --clients file is longer than 1 MiB")
+		return "", fmt.Errorf("the %s file cannot be read: %w", flag, pathless(err))
+	case len(content) > maxSecretsFile:
+		return "", fmt.Errorf("the %s file is longer than 1 MiB", flag)
 	}
 	return string(content), nil
 }
