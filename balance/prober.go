@@ -75,7 +75,8 @@ type Reservation struct {
 }
 
 // Releaser is a Prober that can give a reservation up. Where a strategy's prober is none, reservations that turn out not to
-// be needed end by themselves.
+// be needed end by themselves. A Strategy may be a Releaser too, as least-connections is: it is asked to release what it
+// had reserved when its pick could not be used, possibly while it is selecting again.
 type Releaser interface {
 	// Release gives the reservation with the id up. That there is none any more is no error.
 	Release(ctx context.Context, endpoint discover.Endpoint, id string) error

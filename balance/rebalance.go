@@ -116,6 +116,10 @@ func (r *Rebalancer) Troubled() { r.decision.Troubled(r.now()) }
 // Wait returns how long it is until the next look, 0 or more.
 func (r *Rebalancer) Wait() time.Duration { return max(r.decision.Next()-r.now(), 0) }
 
+// Look draws when the next look is due, and reports whether one now can lead to a move: where the client has to stay anyway,
+// no server need be asked.
+func (r *Rebalancer) Look() bool { return r.decision.Look(r.now()) }
+
 // Select looks at the servers, and returns the one to move to, at which it has reserved a place where that was possible; ok
 // says that there is one. own is the server that the client is on, with the address that it is connected to, and others are
 // those that it may move to. The error of a ctx that is done before is no reason to end the session.

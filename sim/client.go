@@ -29,8 +29,10 @@ type client struct {
 
 	penalties *balance.Penalties // nil until a server has failed
 	machine   *decide.Machine
-	failures  int  // attempts in a row
-	hurried   bool // it was told to move: no random waits
+	looker    *looker // nil where the client does not rebalance
+	stock     bool    // it is of the stock part of a fleet that has both
+	failures  int     // attempts in a row
+	hurried   bool    // it was told to move: no random waits
 
 	// Of the attempt that runs.
 	began   time.Duration
@@ -40,6 +42,8 @@ type client struct {
 	held    *reservation
 
 	on *node // the server of the session; nil without one
+	// session counts the sessions, so that what was begun in one can see that it is over.
+	session int
 }
 
 // begin begins an attempt. lost is the server that was lost or left; nil when there is none.
@@ -114,68 +118,13 @@ func (c *client) do(action decide.Action) {
 	case decide.Wait:
 		c.world.after(action.Wait, func() { c.do(c.machine.Waited()) })
 	case decide.Ask:
-		c.ask(action.Ask)
+		c.world.ask(c.nodes, action.Ask, func(answers []decide.Answer) { c.do(c.machine.Answered(c.world.now, answers)) })
 	case decide.Reserve:
-		c.reserve(c.nodes[action.Index], action)
+		c.world.reserve(c.nodes[action.Index], action, c.reserved)
 	case decide.Done:
 		c.machine = nil // most clients decide once
 		c.decided(c.nodes[action.Index])
 	}
-}
-
-// ask asks the candidates, all at once, and goes on when the last one has answered or its time is up.
-func (c *client) ask(indices []int) {
-	w := c.world
-	w.tally.requests += len(indices)
-	answers := w.blank(len(indices))
-	hear := func(i int) {
-		n := c.nodes[indices[i]]
-		answers[i] = n.answer(w.now)
-		answers[i].At, answers[i].RTT = w.now+n.rtt/2, n.rtt
-	}
-	last := func() {
-		action := c.machine.Answered(w.now, answers)
-		w.spare = append(w.spare, answers) // the machine has a copy
-		c.do(action)
-	}
-	if w.uniform { // one event for all
-		w.after(w.scenario.RTT/2, func() {
-			for i := range indices {
-				hear(i)
-			}
-			w.after(w.scenario.RTT/2, last)
-		})
-		return
-	}
-	longest := time.Duration(0)
-	for i, index := range indices {
-		n := c.nodes[index]
-		if n.condition == silent {
-			longest = probeTimeout
-			continue
-		}
-		longest = max(longest, n.rtt)
-		w.after(n.rtt/2, func() { hear(i) })
-	}
-	w.after(longest, last)
-}
-
-// reserve asks for a reservation.
-func (c *client) reserve(n *node, action decide.Action) {
-	w := c.world
-	w.tally.requests++
-	lost := w.scenario.LoseReservations > 0 && w.random.Float64() < w.scenario.LoseReservations
-	if lost || n.condition == silent {
-		w.after(probeTimeout, func() { c.reserved(decide.Reply{}, nil) })
-		return
-	}
-	w.after(n.rtt/2, func() {
-		reply, made := n.reserve(w.now, action.Bound, action.Plain)
-		if made != nil && w.scenario.forgets() {
-			w.after(reservationTTL, made.end)
-		}
-		w.after(n.rtt/2, func() { c.reserved(reply, made) })
-	})
 }
 
 // reserved goes on with what came of a reservation. The one that was held before it is given up when the pick has moved.
@@ -196,12 +145,8 @@ func (c *client) reserved(reply decide.Reply, made *reservation) {
 // decided ends the decision and dials the server.
 func (c *client) decided(n *node) {
 	w := c.world
-	w.tally.decided(w.now - c.began)
-	wait := dialRounds*n.rtt + n.rtt/2
-	if n.condition == silent {
-		wait = dialTimeout
-	}
-	w.after(wait, func() { c.arrive(n) })
+	w.tally.decided(w.now-c.began, c.stock)
+	w.after(n.dialTime(), func() { c.arrive(n) })
 }
 
 // arrive is the Connect of the client. It takes the place of its reservation.
@@ -215,24 +160,60 @@ func (c *client) arrive(n *node) {
 	} else {
 		n.rate.Add(c.world.now)
 	}
-	n.sessions++
+	c.failures, c.hurried = 0, false
 	c.world.tally.connected++
-	c.on, c.held, c.failures, c.hurried = n, nil, 0, false
+	c.enter(n)
 }
 
-// failed leaves the server out and picks again. The reservation stays at the server until it expires.
+// enter begins a session.
+func (c *client) enter(n *node) {
+	n.sessions++
+	if c.stock {
+		n.stocks++
+	}
+	c.on, c.held = n, nil
+	c.session++
+	if c.looker != nil {
+		c.looker.decision.Began(c.world.now)
+	}
+	c.world.weigh()
+}
+
+// leave ends a session.
+func (c *client) leave(n *node) {
+	n.sessions--
+	if c.stock {
+		n.stocks--
+	}
+	c.world.weigh()
+}
+
+// failed leaves the server out and picks again. A reservation that cannot be released stays until it expires.
 func (c *client) failed(n *node) {
 	w := c.world
+	w.release(c.held)
 	c.held = nil
-	if c.penalties == nil {
-		c.penalties = balance.NewPenalties()
-	}
+	c.penalise(n)
 	if c.attempt == nil {
 		c.attempt = balance.NewAttempt(w.known, c.penalties, "")
 	}
 	c.attempt.Failed(n.endpoint)
-	c.penalties.Fail(n.endpoint.Addr(), w.clock())
 	w.after(n.rtt/2, c.choose)
+}
+
+// penalise remembers that the server has failed.
+func (c *client) penalise(n *node) {
+	if c.penalties == nil {
+		c.penalties = balance.NewPenalties()
+	}
+	c.penalties.Fail(n.endpoint.Addr(), c.world.clock())
+	c.troubled()
+}
+
+func (c *client) troubled() {
+	if c.looker != nil {
+		c.looker.decision.Troubled(c.world.now)
+	}
 }
 
 // backOff waits before the next attempt: all candidates of this one have failed.
@@ -246,8 +227,12 @@ func (c *client) backOff() {
 // lose ends the session and begins the next attempt.
 func (c *client) lose() {
 	n := c.on
-	n.sessions--
 	c.world.tally.connected--
 	c.on = nil
+	c.session++
+	c.leave(n)
+	if !c.hurried {
+		c.troubled()
+	}
 	c.begin(n)
 }

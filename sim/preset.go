@@ -15,6 +15,9 @@ type Size struct {
 	RTT              time.Duration
 	// Jitter is the longest random wait before clients ask; 0 means DefaultJitter.
 	Jitter time.Duration
+	// Rebalance is how often our clients look whether they had better be on another server; 0 means never. What happens
+	// then happens later, when clients may move, and is watched for longer.
+	Rebalance time.Duration
 }
 
 // PresetKind is a scenario that has a name.
@@ -31,6 +34,8 @@ const (
 	settled    = 10 * time.Second
 	aftermath  = 30 * time.Second
 	restarting = 8 * time.Second // of one server in a rolling restart
+	// The same in intervals, where clients rebalance.
+	settledLooks, aftermathLooks = 3, 4
 )
 
 // Presets returns the scenarios that have a name.
@@ -38,9 +43,11 @@ func Presets() []PresetKind {
 	return []PresetKind{
 		{"cold-start", "all clients start at once", func(s *Scenario) { s.Length = settled }},
 		{"death", "one server dies", func(s *Scenario) { s.happens(Die, 0) }},
-		{"return", "one server dies and comes back", func(s *Scenario) {
+		{"back", "one server dies and comes back", func(s *Scenario) {
 			s.happens(Die, 0)
-			s.Events = append(s.Events, Event{At: 2 * settled, Server: 0, Kind: Rise})
+			s.happens(Rise, 0)
+			s.Events[1].At += settled
+			s.Length += settled
 		}},
 		{"rolling-restart", "one server after the other is restarted", (*Scenario).rollOver},
 		{"scale-up", "two servers are added for three", func(s *Scenario) {
@@ -77,11 +84,14 @@ func Preset(name string, size Size) (Scenario, error) {
 		if kind.Name != name {
 			continue
 		}
-		s := Scenario{Name: name, Clients: size.Clients, Servers: size.Servers, RTT: size.RTT, Jitter: size.Jitter}
+		s := Scenario{Name: name, Clients: size.Clients, Servers: size.Servers, RTT: size.RTT, Jitter: size.Jitter, Rebalance: size.Rebalance}
 		if s.Jitter == 0 {
 			s.Jitter = DefaultJitter
 		}
 		kind.shape(&s)
+		if len(s.Events) == 0 && s.Rebalance > 0 {
+			s.Length += s.settled() + s.aftermath()
+		}
 		return s, s.Validate()
 	}
 	return Scenario{}, fmt.Errorf("sim: no such scenario: there are %s", strings.Join(names, ", "))
@@ -89,15 +99,21 @@ func Preset(name string, size Size) (Scenario, error) {
 
 // happens adds an event when the fleet has settled.
 func (s *Scenario) happens(kind EventKind, server int) {
-	s.Events = append(s.Events, Event{At: settled, Server: server, Kind: kind})
-	s.Length = settled + aftermath
+	s.Events = append(s.Events, Event{At: s.settled(), Server: server, Kind: kind})
+	s.Length = s.settled() + s.aftermath()
 }
 
 // rollOver restarts all servers, one after the other.
 func (s *Scenario) rollOver() {
 	for i := range s.Servers {
-		begin := settled + time.Duration(i)*restarting
+		begin := s.settled() + time.Duration(i)*restarting
 		s.Events = append(s.Events, Event{At: begin, Server: i, Kind: Drain}, Event{At: begin + restarting*3/4, Server: i, Kind: Rise})
 	}
-	s.Length = settled + time.Duration(s.Servers)*restarting + aftermath
+	s.Length = s.changes() + s.aftermath()
 }
+
+// settled is when the fleet has settled.
+func (s *Scenario) settled() time.Duration { return max(settled, settledLooks*s.Rebalance) }
+
+// aftermath is how long what has happened is watched.
+func (s *Scenario) aftermath() time.Duration { return max(aftermath, aftermathLooks*s.Rebalance) }

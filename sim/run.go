@@ -6,6 +6,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -28,6 +29,16 @@ type Result struct {
 	// the pick, and DecideMost the longest of them.
 	Decisions              int
 	DecideMean, DecideMost time.Duration
+	// Rebalanced is how many times a client that had a session moved to another server by itself, and RebalancedTwice how
+	// many clients did so more than once.
+	Rebalanced, RebalancedTwice int
+	// EvenAfter is how long after the last event of the scenario, or after the beginning where there is none, the fleet was
+	// even for good: all connected, and no server with more than 1.05 times its share, rounded up. Negative means that it was
+	// not at the end, or that a scenario without events and rebalancing was not watched for it.
+	EvenAfter time.Duration
+	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients.
+	StockMaxOverMean float64
+	StockDecideMean  time.Duration
 	// History has the connected clients over time, at equal distances; empty where none was asked for.
 	History []Moment
 }
@@ -86,27 +97,74 @@ func (w *world) counts() []int {
 
 func (w *world) result(algorithm Algorithm) Result {
 	t := &w.tally
-	return Result{
-		Algorithm: algorithm, Counts: w.counts(), MaxOverMean: w.maxOverMean(), Connected: t.connected,
+	r := Result{
+		Algorithm: algorithm, Counts: w.counts(), Connected: t.connected,
 		Requests: t.requests, Moves: t.moves, Decisions: t.decisions,
 		DecideMean: t.deciding / time.Duration(max(t.decisions, 1)), DecideMost: t.slowest,
+		StockDecideMean: t.stockDeciding / time.Duration(max(t.stockDecisions, 1)),
+		EvenAfter:       w.even,
 	}
+	r.MaxOverMean, _ = w.maxOverMean(func(n *node) int { return n.sessions })
+	r.StockMaxOverMean, _ = w.maxOverMean(func(n *node) int { return n.stocks })
+	if w.even != never {
+		r.EvenAfter = max(w.even-w.scenario.changes(), 0)
+	}
+	for _, c := range w.clients {
+		if c.looker != nil {
+			r.Rebalanced += c.looker.moves
+			if c.looker.moves > 1 {
+				r.RebalancedTwice++
+			}
+		}
+	}
+	return r
 }
 
-// maxOverMean compares the servers that serve, each with what it can take.
-func (w *world) maxOverMean() float64 {
+// maxOverMean compares the servers that serve, each with what it can take. ok says that none of them has more than is worth
+// a move.
+func (w *world) maxOverMean(count func(*node) int) (worst float64, ok bool) {
 	sum, capacities, most := 0, 0.0, 0.0
 	for _, n := range w.nodes {
 		if n.condition != serving {
 			continue
 		}
 		capacity := float64(max(n.capacity, 1))
-		sum += n.sessions
+		sum += count(n)
 		capacities += capacity
-		most = max(most, float64(n.sessions)/capacity)
+		most = max(most, float64(count(n))/capacity)
 	}
 	if sum == 0 {
-		return 0
+		return 0, true
 	}
-	return most * capacities / float64(sum)
+	mean := float64(sum) / capacities
+	for _, n := range w.nodes {
+		if n.condition == serving && float64(count(n)) > math.Ceil(evenWithin*mean*float64(max(n.capacity, 1))-rounding) {
+			return most / mean, false
+		}
+	}
+	return most / mean, true
 }
+
+// weigh notes since when the fleet is even. It is called whenever sessions or servers have changed.
+func (w *world) weigh() {
+	if len(w.scenario.Events) == 0 && w.scenario.Rebalance == 0 {
+		w.even = never // nobody asks, and there may be many clients
+		return
+	}
+	_, ok := w.maxOverMean(func(n *node) int { return n.sessions })
+	switch {
+	case !ok || w.tally.connected < len(w.clients):
+		w.even = never
+	case w.even == never:
+		w.even = w.now
+	}
+}
+
+const (
+	// never is no time.
+	never time.Duration = -1
+	// evenWithin is how far above the mean the busiest server of an even fleet may stand, and rounding what floating point
+	// may add to that.
+	evenWithin = 1.05
+	rounding   = 1e-9
+)

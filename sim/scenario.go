@@ -18,6 +18,8 @@ const (
 	MaxServers = 1000
 	maxRTT     = 2 * time.Second
 	maxLength  = 24 * time.Hour
+	// minRebalance is what a client allows too.
+	minRebalance = 100 * time.Millisecond
 )
 
 // Scenario is what happens in a simulation. Clients, Servers and Length must be set; the zero values of the rest mean that
@@ -43,6 +45,8 @@ type Scenario struct {
 	StockClients float64
 	// LoseReservations is the part of reservations, from 0 to 1, that never arrive.
 	LoseReservations float64
+	// Rebalance is how often our clients look whether they had better be on another server, on average; 0 means never.
+	Rebalance time.Duration
 	// Events are what happens to servers, in any order.
 	Events []Event
 	// Length is how long the simulation runs. Where nothing more can happen it ends before.
@@ -101,6 +105,8 @@ func (s *Scenario) Validate() error {
 	check(s.Length > 0 && s.Length <= maxLength, "a length of %v, up to %v is possible", s.Length, maxLength)
 	check(s.StockClients >= 0 && s.StockClients <= 1, "a part of %v stock clients", s.StockClients)
 	check(s.LoseReservations >= 0 && s.LoseReservations <= 1, "a part of %v lost reservations", s.LoseReservations)
+	check(s.Rebalance == 0 || s.Rebalance >= minRebalance && s.Rebalance <= maxLength,
+		"rebalancing every %v, from %v to %v is possible", s.Rebalance, minRebalance, maxLength)
 	for _, e := range s.Events {
 		check(e.Server >= 0 && e.Server < s.Servers, "an event at server %d of %d", e.Server, s.Servers)
 		check(e.At >= 0 && e.Kind <= Leave, "an event of kind %v at %v", e.Kind, e.At)
@@ -112,7 +118,18 @@ func (s *Scenario) Validate() error {
 func (s *Scenario) uniform() bool { return len(s.RTTs) == 0 && len(s.Events) == 0 }
 
 // forgets says that reservations may be left behind.
-func (s *Scenario) forgets() bool { return len(s.Events) > 0 || s.LoseReservations > 0 }
+func (s *Scenario) forgets() bool {
+	return len(s.Events) > 0 || s.LoseReservations > 0 || s.Rebalance > 0
+}
+
+// changes is when the last event happens.
+func (s *Scenario) changes() time.Duration {
+	last := time.Duration(0)
+	for _, e := range s.Events {
+		last = max(last, e.At)
+	}
+	return last
+}
 
 func (s *Scenario) rtt(server int) time.Duration {
 	if len(s.RTTs) > 0 {

@@ -34,6 +34,7 @@ type node struct {
 	lie       func(*decide.Answer) // what it makes of the truth; nil for an honest one
 
 	sessions int // connected clients
+	stocks   int // of these, stock ones in a fleet that has both
 	reserved int // live reservations
 	epoch    int // counts its starts: reservations of earlier ones are gone
 	rate     arrival.Rate
@@ -68,9 +69,10 @@ func (n *node) answer(now time.Duration) decide.Answer {
 
 // reservation is one that a server counts. It is gone when it was consumed, released or has expired, and with the server.
 type reservation struct {
-	at    *node
-	epoch int
-	gone  bool
+	at         *node
+	epoch      int
+	identified bool // can be released
+	gone       bool
 }
 
 // reserve is the answer to a reservation that arrives now, and the reservation where one was made.
@@ -84,7 +86,7 @@ func (n *node) reserve(now time.Duration, bound int, plain bool) (decide.Reply, 
 	}
 	n.reserved++
 	n.rate.Add(now)
-	return decide.Reply{Granted: true, Identified: identified, Count: n.count()}, &reservation{at: n, epoch: n.epoch}
+	return decide.Reply{Granted: true, Identified: identified, Count: n.count()}, &reservation{at: n, epoch: n.epoch, identified: identified}
 }
 
 // end takes the reservation out of the count, once.

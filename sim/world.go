@@ -38,6 +38,7 @@ type world struct {
 	known   []discover.Endpoint
 	uniform bool
 
+	even  time.Duration     // since when the fleet is even; never where it is not
 	spare [][]decide.Answer // memory for answers
 }
 
@@ -49,9 +50,16 @@ type tally struct {
 	decisions int
 	deciding  time.Duration // in all
 	slowest   time.Duration
+
+	stockDecisions int // of these, those of stock clients in a fleet that has both
+	stockDeciding  time.Duration
 }
 
-func (t *tally) decided(took time.Duration) {
+func (t *tally) decided(took time.Duration, stock bool) {
+	if stock {
+		t.stockDecisions++
+		t.stockDeciding += took
+	}
 	t.decisions++
 	t.deciding += took
 	t.slowest = max(t.slowest, took)
@@ -61,7 +69,7 @@ func (t *tally) decided(took time.Duration) {
 func stream(algorithm Algorithm) uint64 { return uint64(slices.Index(Algorithms(), algorithm)) }
 
 func newWorld(s *Scenario, algorithm Algorithm, seed uint64) *world {
-	w := &world{scenario: *s, random: rand.New(rand.NewPCG(seed, stream(algorithm))), uniform: s.uniform()}
+	w := &world{scenario: *s, random: rand.New(rand.NewPCG(seed, stream(algorithm))), uniform: s.uniform(), even: never}
 	for i := range s.Servers {
 		n := &node{
 			index: i, rtt: s.rtt(i), capacity: int(s.capacity(i)), stock: algorithm != Evenkeel,
@@ -77,7 +85,11 @@ func newWorld(s *Scenario, algorithm Algorithm, seed uint64) *world {
 		c := &client{world: w, algorithm: algorithm}
 		// Stock clients and ours in turn, so that none of them are first.
 		if part := s.StockClients; int(part*float64(i+1)) > int(part*float64(i)) {
-			c.algorithm = Classic
+			c.algorithm, c.stock = Classic, true
+		}
+		if ours := c.algorithm == Evenkeel || c.algorithm == EvenkeelStock; ours && s.Rebalance > 0 {
+			c.looker = newLooker(c, s.Rebalance)
+			c.looker.await()
 		}
 		w.clients = append(w.clients, c)
 		w.after(0, func() { c.begin(nil) })
@@ -102,11 +114,14 @@ func (w *world) run(ctx context.Context, until time.Duration) {
 }
 
 // settled says that all clients have a session and that nothing will end one.
-func (w *world) settled() bool { return w.pending == 0 && w.tally.connected == len(w.clients) }
+func (w *world) settled() bool {
+	return w.pending == 0 && w.tally.connected == len(w.clients) && w.scenario.Rebalance == 0
+}
 
 // happen lets an event of the scenario happen.
 func (w *world) happen(e Event) {
 	w.pending--
+	defer w.weigh()
 	n := w.nodes[e.Server]
 	switch e.Kind {
 	case Die:

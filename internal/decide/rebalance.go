@@ -25,8 +25,11 @@ const (
 	tolerance = 1.05
 	// Waits between looks differ from the interval by up to a quarter.
 	unevenness = 0.25
-	// confirmPart is the part of the interval that lies at most between the two looks of a move.
+	// Where there is something to even out, the next look comes after this part of the interval.
+	soonerPart = 2
+	// Between the two looks of a move lies the confirmPart of an interval at most, and confirmMost.
 	confirmPart = 10
+	confirmMost = 5 * time.Second
 	// maxHealth bounds what is remembered of servers that come and go.
 	maxHealth = 1024
 )
@@ -95,11 +98,23 @@ func (r *Rebalancer) Troubled(now time.Duration) { r.trouble = now }
 // Next returns when the next look is due.
 func (r *Rebalancer) Next() time.Duration { return r.next }
 
+// Look says that the time for a look has come, and when the next one is due is drawn. It reports whether this one can lead
+// to a move; where it cannot, nobody need be asked.
+func (r *Rebalancer) Look(now time.Duration) bool {
+	r.next = now + r.around(r.config.Interval)
+	return r.ready(now)
+}
+
+// ready says that the client may move: nothing has gone wrong lately, the session is not young, and it has rested.
+func (r *Rebalancer) ready(now time.Duration) bool {
+	r.now = now
+	return r.calm() && now >= r.moved+r.config.Rest
+}
+
 // Begin begins a look, and returns its first action. The slices of the ballot are read until the look is over.
 func (r *Rebalancer) Begin(now time.Duration, ballot Ballot) Action {
-	r.now, r.ballot, r.tries = now, ballot, 0
-	r.next = now + r.around(r.config.Interval)
-	if len(ballot.Names) < 2 || !r.calm() || now < r.moved+r.config.Rest {
+	r.ballot, r.tries = ballot, 0
+	if !r.ready(now) || len(ballot.Names) < 2 {
 		return r.stay()
 	}
 	r.asked = append(r.asked[:0], ballot.Own)
@@ -121,11 +136,15 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 	case looking:
 		r.observe(answers)
 		surplus := r.surplus()
-		if surplus == 0 || r.random.Float64() >= surplus {
+		if surplus == 0 {
+			return r.stay()
+		}
+		r.next = r.now + r.around(r.config.Interval/soonerPart)
+		if r.random.Float64() >= surplus {
 			return r.stay()
 		}
 		r.chance, r.phase = surplus, pausing
-		return Action{Kind: Wait, Wait: r.upTo(r.config.Interval / confirmPart)}
+		return Action{Kind: Wait, Wait: r.upTo(min(r.config.Interval/confirmPart, confirmMost))}
 	case lookingAgain:
 		r.observe(answers)
 		surplus := r.surplus()
