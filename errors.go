@@ -48,6 +48,8 @@ var (
 	ErrGoAway = errors.New("server takes no new calls on the connection")
 	// ErrReselected: Reselect found a better server.
 	ErrReselected = errors.New("moved to another server on request")
+	// ErrRebalanced: the server had more clients than others, and the client moved (see WithRebalance).
+	ErrRebalanced = errors.New("moved to a server with fewer clients")
 )
 
 // Step is a part of an attempt to connect.

@@ -32,7 +32,8 @@ const (
 	// EventConnected: the session on Endpoint is up; the Conn is ready.
 	EventConnected
 	// EventLeaving: the Conn is about to move away from Endpoint, which serves during the attempt to find another server;
-	// Err is why. EventConnected follows, or, where that attempt finds none, EventLost.
+	// Err is why. EventConnected follows, or, where that attempt finds none, EventLost. Where the Conn leaves by itself
+	// (ErrReselected, ErrRebalanced) the next session is there already.
 	EventLeaving
 	// EventLost: the session on Endpoint ended; Err is the cause.
 	EventLost
