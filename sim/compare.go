@@ -36,6 +36,17 @@ type Compared struct {
 	DecideMean        time.Duration
 	// Connected is how many clients have a session at the end.
 	Connected float64
+	// Rebalanced is the part of the clients that moved to another server by themselves, and RebalancedTwice how many clients
+	// of all repeats did so more than once.
+	Rebalanced      float64
+	RebalancedTwice int
+	// Even is how many repeats were even at the end, as Result.EvenAfter has it. EvenAfter is the mean of these, and EvenMost
+	// the longest.
+	Even                int
+	EvenAfter, EvenMost time.Duration
+	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients.
+	StockMaxOverMean float64
+	StockDecideMean  time.Duration
 	// First is the first repeat.
 	First Result
 }
@@ -86,8 +97,24 @@ func sumUp(runs []job) Compared {
 		c.DecideMean += r.DecideMean / time.Duration(len(runs))
 		c.Connected += float64(r.Connected) / n
 		requests += r.Requests
+		c.addEven(r)
+		c.Rebalanced += float64(r.Rebalanced) / n / float64(runs[0].scenario.Clients)
+		c.RebalancedTwice += r.RebalancedTwice
+		c.StockMaxOverMean += r.StockMaxOverMean / n
+		c.StockDecideMean += r.StockDecideMean / time.Duration(len(runs))
 	}
+	c.EvenAfter /= time.Duration(max(c.Even, 1))
 	c.StandardError = standardError(runs, c.MaxOverMean)
 	c.RequestsPerClient = float64(requests) / n / float64(runs[0].scenario.Clients)
 	return c
+}
+
+// addEven adds when a repeat was even; the mean is made afterwards.
+func (c *Compared) addEven(r *Result) {
+	if r.EvenAfter < 0 {
+		return
+	}
+	c.Even++
+	c.EvenAfter += r.EvenAfter
+	c.EvenMost = max(c.EvenMost, r.EvenAfter)
 }

@@ -43,6 +43,9 @@ The scenarios:
 
 %s
 
+With --rebalance 30s this client looks around about so often, and moves from servers that have more clients than others,
+as programs with WithRebalance do. What happens to servers then happens later, and is watched for longer.
+
 With --suite bar it measures cold starts of 2 to 10000 clients against the bar that this client has to meet.
 
 With --html FILE it writes a page that needs nothing else: the comparison, and the connections of each server over time.
@@ -62,6 +65,15 @@ left out:
   requests_per_client  probes, reservations and releases
   decide_ms_mean       from the start of a client to its pick
   connected            clients with a session at the end; not with --suite
+  even                 repeats that were even at the end: no server with more than
+                       1.05 times its share, rounded up; these fields where
+                       something happens or with --rebalance
+  even_after_s         how long after the last event these were, on average
+  even_most_s          and the longest of them
+  moved                with --rebalance, the part of the clients that moved
+  moved_twice          and how many did so more than once, in all repeats
+  stock_max_over_mean  of the stock clients alone, in a mixed fleet
+  stock_decide_ms_mean and their time
   bar                  with --suite, the most that max_over_mean may be
   met                  with --suite, whether it was met, with 20 requests at
                        most and in time`
@@ -69,6 +81,7 @@ left out:
 const simulateExamples = `  evenkeel simulate
   evenkeel simulate --clients 10000 --servers 100 --repeats 1
   evenkeel simulate --scenario rolling-restart --servers 5 --html page.html
+  evenkeel simulate --scenario scale-up --clients 300 --servers 5 --rebalance 30s
   evenkeel simulate --suite bar --json`
 
 func newSimulate(c *console) *cobra.Command {
@@ -88,6 +101,7 @@ func newSimulate(c *console) *cobra.Command {
 	flags.IntVar(&s.servers, "servers", 10, fmt.Sprintf("the number of servers, 1 to %d", maxSimulatedServers))
 	flags.DurationVar(&s.rtt, "rtt", 50*time.Millisecond, "the round trip between clients and servers, up to 2s")
 	flags.DurationVar(&s.jitter, "jitter", sim.DefaultJitter, "the longest random wait before clients ask, up to 1m")
+	flags.DurationVar(&s.rebalance, "rebalance", 0, "how often this client looks around, 100ms to 1h; 0 means never")
 	flags.StringSliceVar(&s.algorithms, "algorithm", nil, "simulate these only, separated by commas")
 	flags.Int64Var(&s.seed, "seed", 1, "where the random numbers begin; the same seed gives the same result")
 	flags.IntVar(&s.repeats, "repeats", 0, fmt.Sprintf("repeat each with other seeds, up to %d times (default 5, and with --suite those of its rows)", maxRepeats))
@@ -111,6 +125,7 @@ type simulation struct {
 	suite, scenario  string
 	clients, servers int
 	rtt, jitter      time.Duration
+	rebalance        time.Duration
 	algorithms       []string
 	seed             int64
 	repeats          int
@@ -145,6 +160,13 @@ type scenarioRow struct {
 	RequestsPerClient float64       `json:"requests_per_client"`
 	DecideMean        float64       `json:"decide_ms_mean"`
 	Connected         float64       `json:"connected"`
+	Even              *int          `json:"even,omitempty"`
+	EvenAfter         *float64      `json:"even_after_s,omitempty"`
+	EvenMost          *float64      `json:"even_most_s,omitempty"`
+	Moved             *float64      `json:"moved,omitempty"`
+	MovedTwice        *int          `json:"moved_twice,omitempty"`
+	StockMaxOverMean  *float64      `json:"stock_max_over_mean,omitempty"`
+	StockDecideMean   *float64      `json:"stock_decide_ms_mean,omitempty"`
 }
 
 func (s *simulation) run(cmd *cobra.Command) error {
@@ -164,7 +186,7 @@ func (s *simulation) check(cmd *cobra.Command) ([]sim.Algorithm, error) {
 		if s.suite != suiteBar {
 			return nil, usage("there is no such suite: give --suite %s", suiteBar)
 		}
-		for _, flag := range []string{"scenario", "clients", "servers", "rtt", "jitter", "html"} {
+		for _, flag := range []string{"scenario", "clients", "servers", "rtt", "jitter", "rebalance", "html"} {
 			if cmd.Flags().Changed(flag) {
 				return nil, usage("--suite has scenarios of its own: leave --%s out", flag)
 			}
@@ -187,6 +209,14 @@ func (s *simulation) check(cmd *cobra.Command) ([]sim.Algorithm, error) {
 	if s.jitter < 0 || s.jitter > time.Minute {
 		return nil, usage("--jitter must lie between 0 and 1m")
 	}
+	if s.rebalance != 0 && (s.rebalance < 100*time.Millisecond || s.rebalance > time.Hour) {
+		return nil, usage("--rebalance must be 0 or lie between 100ms and 1h")
+	}
+	return s.chosen()
+}
+
+// chosen returns the algorithms that were asked for, each once; all where none was.
+func (s *simulation) chosen() ([]sim.Algorithm, error) {
 	var chosen []sim.Algorithm
 	for _, name := range s.algorithms {
 		algorithm := sim.Algorithm(strings.ToLower(strings.TrimSpace(name)))
@@ -239,7 +269,7 @@ func suiteRowOf(m *sim.Measured) suiteRow {
 }
 
 func (s *simulation) runScenario(ctx context.Context, chosen []sim.Algorithm) error {
-	size := sim.Size{Clients: s.clients, Servers: s.servers, RTT: s.rtt}
+	size := sim.Size{Clients: s.clients, Servers: s.servers, RTT: s.rtt, Rebalance: s.rebalance}
 	scenario, err := sim.Preset(s.scenario, size)
 	if err != nil {
 		return &usageError{err: err}
@@ -279,12 +309,29 @@ func (s *simulation) runScenario(ctx context.Context, chosen []sim.Algorithm) er
 }
 
 func scenarioRowOf(scenario *sim.Scenario, c *sim.Compared) scenarioRow {
-	return scenarioRow{
+	row := scenarioRow{
 		Scenario: scenario.Name, Clients: scenario.Clients, Servers: scenario.Servers, RTT: milliseconds(scenario.RTT), Algorithm: c.Algorithm,
 		MaxOverMean: rounded(c.MaxOverMean), StandardError: rounded(c.StandardError), Worst: rounded(c.Worst),
 		RequestsPerClient: rounded(c.RequestsPerClient), DecideMean: rounded(milliseconds(c.DecideMean)), Connected: rounded(c.Connected),
 	}
+	number := func(x float64) *float64 { x = rounded(x); return &x }
+	if tracked(scenario) {
+		row.Even = &c.Even
+		if c.Even > 0 {
+			row.EvenAfter, row.EvenMost = number(c.EvenAfter.Seconds()), number(c.EvenMost.Seconds())
+		}
+	}
+	if scenario.Rebalance > 0 {
+		row.Moved, row.MovedTwice = number(c.Rebalanced), &c.RebalancedTwice
+	}
+	if scenario.StockClients > 0 {
+		row.StockMaxOverMean, row.StockDecideMean = number(c.StockMaxOverMean), number(milliseconds(c.StockDecideMean))
+	}
+	return row
 }
+
+// tracked says that the simulation tells when a fleet was even.
+func tracked(scenario *sim.Scenario) bool { return len(scenario.Events) > 0 || scenario.Rebalance > 0 }
 
 // writePage writes the page, whole or not at all.
 func (s *simulation) writePage(scenario sim.Scenario, compared []sim.Compared) (err error) {

@@ -108,6 +108,15 @@ func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compare
 	sheet := sheet{columns: []column{
 		{"algorithm", false}, {"max/mean", true}, {"±", true}, {"worst", true}, {"requests", true}, {"decide", true}, {"connected", true},
 	}}
+	if tracked(scenario) {
+		sheet.columns = append(sheet.columns, column{"even", true}, column{"after", true})
+	}
+	if scenario.Rebalance > 0 {
+		sheet.columns = append(sheet.columns, column{"moved", true}, column{"twice", true})
+	}
+	if scenario.StockClients > 0 {
+		sheet.columns = append(sheet.columns, column{"stock max/mean", true}, column{"stock decide", true})
+	}
 	best := math.Inf(1)
 	for i := range compared {
 		best = min(best, compared[i].MaxOverMean)
@@ -121,11 +130,30 @@ func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compare
 		if c.MaxOverMean == best {
 			cells[1].style = marks.good
 		}
-		sheet.add(cells...)
+		sheet.add(append(cells, s.further(scenario, c)...)...)
 	}
 	for _, line := range sheet.lines(marks) {
 		s.console.printf("%s", line)
 	}
+}
+
+// further are the cells that only some scenarios have.
+func (s *simulation) further(scenario *sim.Scenario, c *sim.Compared) []cell {
+	var more []string
+	if tracked(scenario) {
+		after := "–"
+		if c.Even > 0 {
+			after = c.EvenAfter.Round(time.Second).String()
+		}
+		more = append(more, fmt.Sprintf("%d of %d", c.Even, s.repeats), after)
+	}
+	if scenario.Rebalance > 0 {
+		more = append(more, fmt.Sprintf("%.1f %%", 100*c.Rebalanced), strconv.Itoa(c.RebalancedTwice))
+	}
+	if scenario.StockClients > 0 {
+		more = append(more, fmt.Sprintf("%.3f", c.StockMaxOverMean), showMillis(c.StockDecideMean))
+	}
+	return plain(more...)
 }
 
 func showMillis(d time.Duration) string { return d.Round(time.Millisecond).String() }
