@@ -30,7 +30,8 @@ type RebalanceConfig struct {
 	// may move: no session of its own lost, no server that failed an attempt or stopped telling its count. Zero means
 	// Interval; 24 h is the most.
 	Calm time.Duration
-	// Rest is the least time between two moves of one client, whatever servers say. Zero means ten times Interval; 24 h is the
+	// Rest is the least time between two moves of one client, whatever servers say. After each further move it is twice as
+	// long, up to 12 times, until the client has not moved for four times as long. Zero means ten times Interval; 24 h is the
 	// most.
 	Rest time.Duration
 	// Timeout is how long a server has to answer. Zero means 2 s; one minute is the most.

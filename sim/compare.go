@@ -44,9 +44,9 @@ type Compared struct {
 	// the longest.
 	Even                int
 	EvenAfter, EvenMost time.Duration
-	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients.
-	StockMaxOverMean float64
-	StockDecideMean  time.Duration
+	// StockMaxOverMean, StockLoad and StockDecideMean are those of the stock clients alone, as in Result.
+	StockMaxOverMean, StockLoad float64
+	StockDecideMean             time.Duration
 	// First is the first repeat.
 	First Result
 }
@@ -101,6 +101,7 @@ func sumUp(runs []job) Compared {
 		c.Rebalanced += float64(r.Rebalanced) / n / float64(runs[0].scenario.Clients)
 		c.RebalancedTwice += r.RebalancedTwice
 		c.StockMaxOverMean += r.StockMaxOverMean / n
+		c.StockLoad += r.StockLoad / n
 		c.StockDecideMean += r.StockDecideMean / time.Duration(len(runs))
 	}
 	c.EvenAfter /= time.Duration(max(c.Even, 1))

@@ -36,9 +36,11 @@ type Result struct {
 	// even for good: all connected, and no server with more than 1.05 times its share, rounded up. Negative means that it was
 	// not at the end, or that a scenario without events and rebalancing was not watched for it.
 	EvenAfter time.Duration
-	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients.
-	StockMaxOverMean float64
-	StockDecideMean  time.Duration
+	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients. StockLoad
+	// is how full the servers are that these are on: the mean over the stock clients of what their server has, of whatever
+	// clients, over the mean of all servers.
+	StockMaxOverMean, StockLoad float64
+	StockDecideMean             time.Duration
 	// History has the connected clients over time, at equal distances; empty where none was asked for.
 	History []Moment
 }
@@ -106,6 +108,7 @@ func (w *world) result(algorithm Algorithm) Result {
 	}
 	r.MaxOverMean, _ = w.maxOverMean(func(n *node) int { return n.sessions })
 	r.StockMaxOverMean, _ = w.maxOverMean(func(n *node) int { return n.stocks })
+	r.StockLoad = w.stockLoad()
 	if w.even != never {
 		r.EvenAfter = max(w.even-w.scenario.changes(), 0)
 	}
@@ -118,6 +121,25 @@ func (w *world) result(algorithm Algorithm) Result {
 		}
 	}
 	return r
+}
+
+// stockLoad is how full the servers of stock clients are.
+func (w *world) stockLoad() float64 {
+	stocks, sum, capacities, met := 0, 0, 0.0, 0.0
+	for _, n := range w.nodes {
+		if n.condition != serving {
+			continue
+		}
+		capacity := float64(max(n.capacity, 1))
+		stocks += n.stocks
+		sum += n.sessions
+		capacities += capacity
+		met += float64(n.stocks) * float64(n.sessions) / capacity
+	}
+	if stocks == 0 {
+		return 0
+	}
+	return met / float64(stocks) * capacities / float64(sum)
 }
 
 // maxOverMean compares the servers that serve, each with what it can take. ok says that none of them has more than is worth

@@ -148,6 +148,102 @@ func TestAMixedFleetIsNoWorse(t *testing.T) {
 	}
 }
 
+// Nor is it for the stock clients themselves: their servers are no fuller than they would be in a fleet of their kind, and
+// they need as long to decide.
+func TestAMixedFleetIsNoWorseForItsStockClients(t *testing.T) {
+	t.Parallel()
+	for _, size := range []sim.Size{
+		{Clients: 1000, Servers: 10, RTT: 50 * time.Millisecond},
+		{Clients: 300, Servers: 5, RTT: 20 * time.Millisecond},
+		{Clients: 100, Servers: 4, RTT: time.Millisecond},
+	} {
+		scenario, err := sim.Preset("mixed-fleet", size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared, err := sim.Compare(t.Context(), sim.CompareConfig{
+			Scenario: scenario, Repeats: 20, Algorithms: []sim.Algorithm{sim.Classic, sim.EvenkeelStock, sim.Evenkeel},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := &compared[0]
+		for i := range compared[1:] {
+			c := &compared[1+i]
+			if c.StockLoad > before.StockLoad || c.StockDecideMean > before.StockDecideMean+5*time.Millisecond || c.StockMaxOverMean == 0 {
+				t.Errorf("%d clients, %s: stock clients are on servers with %.3f times the mean, were %.3f; after %v, was %v",
+					size.Clients, c.Algorithm, c.StockLoad, before.StockLoad, c.StockDecideMean, before.StockDecideMean)
+			}
+		}
+	}
+}
+
+// A fleet that rebalances is even within four looks of each client, whatever happened, and moves no more than it must.
+func TestAFleetThatRebalancesIsEvenAgain(t *testing.T) {
+	t.Parallel()
+	const interval = 30 * time.Second
+	for name, most := range map[string]float64{"scale-up": .45, "rolling-restart": .25, "back": .25, "cold-start": .01} {
+		scenario, err := sim.Preset(name, sim.Size{Clients: 300, Servers: 5, RTT: 20 * time.Millisecond, Rebalance: interval})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared, err := sim.Compare(t.Context(), sim.CompareConfig{
+			Scenario: scenario, Repeats: 10, Algorithms: []sim.Algorithm{sim.Classic, sim.EvenkeelStock, sim.Evenkeel},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if classic := &compared[0]; classic.Rebalanced > 0 || classic.Even > 0 && len(scenario.Events) > 0 {
+			t.Errorf("%s: %d fleets of stock clients became even, %.3f moved", name, classic.Even, classic.Rebalanced)
+		}
+		for _, c := range compared[1:] {
+			if c.Even != 10 || c.EvenMost > 4*interval || c.Rebalanced > most || c.RebalancedTwice > 0 || c.Connected != 300 {
+				t.Errorf("%s, %s: %d of 10 even, after %v at most, %.3f moved, %d twice, %v connected",
+					name, c.Algorithm, c.Even, c.EvenMost, c.Rebalanced, c.RebalancedTwice, c.Connected)
+			}
+		}
+	}
+}
+
+// A server that begins to lie when the fleet has settled does not draw the fleet to it, nor keep it moving. At the worst it
+// loses its clients to the others.
+func TestLiesMoveNobodyBackAndForth(t *testing.T) {
+	t.Parallel()
+	const honest = 1500 // answers
+	flip := 0
+	for name, tt := range map[string]struct {
+		lie  func(*decide.Answer)
+		most float64 // moves of each client in an hour, on average
+	}{
+		"one that counts nobody":   {func(a *decide.Answer) { a.Connections = 0 }, .05},
+		"one that counts millions": {func(a *decide.Answer) { a.Connections = 1 << 40 }, .3},
+		"one that counts anything": {func(a *decide.Answer) {
+			if flip++; flip%2 == 0 {
+				a.Connections *= 1000
+			}
+		}, 2.5},
+	} {
+		for _, algorithm := range []sim.Algorithm{sim.EvenkeelStock, sim.Evenkeel} {
+			scenario := sim.Scenario{
+				Clients: 300, Servers: 5, RTT: 20 * time.Millisecond, Jitter: sim.DefaultJitter, Rebalance: 30 * time.Second, Length: time.Hour,
+			}
+			answers := 0
+			result := sim.RunLyingForTest(scenario, algorithm, 1, 1, func(a *decide.Answer) {
+				if answers++; answers > honest {
+					tt.lie(a)
+				}
+			})
+			t.Logf("%s, %s: %v, %d moves, %d clients more than once", name, algorithm, result.Counts, result.Rebalanced, result.RebalancedTwice)
+			if moved := float64(result.Rebalanced) / 300; moved > tt.most || result.Connected != 300 || answers < 2*honest {
+				t.Errorf("%s, %s: %.3f moves of each client in an hour, %d connected", name, algorithm, moved, result.Connected)
+			}
+			if withoutIt := 5. / 4; result.MaxOverMean > withoutIt*1.08 {
+				t.Errorf("%s, %s: max/mean %.3f, without that server it were %.3f", name, algorithm, result.MaxOverMean, withoutIt)
+			}
+		}
+	}
+}
+
 // Servers that lie about how many come, or about their counts beyond all reason, make it no worse than blind picks.
 func TestLiesMakeItNoWorseThanRandom(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,8 @@ left out:
   moved                with --rebalance, the part of the clients that moved
   moved_twice          and how many did so more than once, in all repeats
   stock_max_over_mean  of the stock clients alone, in a mixed fleet
+  stock_load           how full the servers of these are, by all clients, over
+                       the mean; 1 where all servers are equally full
   stock_decide_ms_mean and their time
   bar                  with --suite, the most that max_over_mean may be
   met                  with --suite, whether it was met, with 20 requests at
@@ -166,6 +168,7 @@ type scenarioRow struct {
 	Moved             *float64      `json:"moved,omitempty"`
 	MovedTwice        *int          `json:"moved_twice,omitempty"`
 	StockMaxOverMean  *float64      `json:"stock_max_over_mean,omitempty"`
+	StockLoad         *float64      `json:"stock_load,omitempty"`
 	StockDecideMean   *float64      `json:"stock_decide_ms_mean,omitempty"`
 }
 
@@ -325,7 +328,8 @@ func scenarioRowOf(scenario *sim.Scenario, c *sim.Compared) scenarioRow {
 		row.Moved, row.MovedTwice = number(c.Rebalanced), &c.RebalancedTwice
 	}
 	if scenario.StockClients > 0 {
-		row.StockMaxOverMean, row.StockDecideMean = number(c.StockMaxOverMean), number(milliseconds(c.StockDecideMean))
+		row.StockMaxOverMean, row.StockLoad = number(c.StockMaxOverMean), number(c.StockLoad)
+		row.StockDecideMean = number(milliseconds(c.StockDecideMean))
 	}
 	return row
 }

@@ -115,7 +115,7 @@ func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compare
 		sheet.columns = append(sheet.columns, column{"moved", true}, column{"twice", true})
 	}
 	if scenario.StockClients > 0 {
-		sheet.columns = append(sheet.columns, column{"stock max/mean", true}, column{"stock decide", true})
+		sheet.columns = append(sheet.columns, column{"stock max/mean", true}, column{"stock load", true}, column{"stock decide", true})
 	}
 	best := math.Inf(1)
 	for i := range compared {
@@ -151,7 +151,7 @@ func (s *simulation) further(scenario *sim.Scenario, c *sim.Compared) []cell {
 		more = append(more, fmt.Sprintf("%.1f %%", 100*c.Rebalanced), strconv.Itoa(c.RebalancedTwice))
 	}
 	if scenario.StockClients > 0 {
-		more = append(more, fmt.Sprintf("%.3f", c.StockMaxOverMean), showMillis(c.StockDecideMean))
+		more = append(more, fmt.Sprintf("%.3f", c.StockMaxOverMean), fmt.Sprintf("%.3f", c.StockLoad), showMillis(c.StockDecideMean))
 	}
 	return plain(more...)
 }

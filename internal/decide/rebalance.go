@@ -15,7 +15,8 @@ type RebalanceConfig struct {
 	Interval time.Duration
 	// Calm is how long nothing must have gone wrong, and how old the session must be, before the client may move.
 	Calm time.Duration
-	// Rest is the least time between two moves.
+	// Rest is the least time between two moves. It is twice as long after each further move, up to maxRests of them, until
+	// there was none for four times as long.
 	Rest time.Duration
 }
 
@@ -30,6 +31,8 @@ const (
 	// Between the two looks of a move lies the confirmPart of an interval at most, and confirmMost.
 	confirmPart = 10
 	confirmMost = 5 * time.Second
+	// maxRests bounds the rest between two moves.
+	maxRests = 12
 	// maxHealth bounds what is remembered of servers that come and go.
 	maxHealth = 1024
 )
@@ -59,6 +62,7 @@ type Rebalancer struct {
 	began   time.Duration // the session
 	trouble time.Duration // the last that went wrong
 	moved   time.Duration // the last move
+	rest    time.Duration // after it
 	servers map[string]health
 
 	phase  phase
@@ -108,7 +112,7 @@ func (r *Rebalancer) Look(now time.Duration) bool {
 // ready says that the client may move: nothing has gone wrong lately, the session is not young, and it has rested.
 func (r *Rebalancer) ready(now time.Duration) bool {
 	r.now = now
-	return r.calm() && now >= r.moved+r.config.Rest
+	return r.calm() && now >= r.moved+r.rest
 }
 
 // Begin begins a look, and returns its first action. The slices of the ballot are read until the look is over.
@@ -276,9 +280,20 @@ func (r *Rebalancer) settleAt(count int) Action {
 	if count > target.limit(r.even) {
 		return r.stay()
 	}
-	r.moved = r.now // also when nothing comes of it
+	r.spend()
 	r.phase = over
 	return Action{Kind: Done, Index: target.index, Bound: None, Release: None}
+}
+
+// spend takes a move from the budget, also when nothing comes of it. Who has moved not long ago rests for longer: what
+// makes a client move again and again is not mended by its moves.
+func (r *Rebalancer) spend() {
+	if r.moved != longAgo && r.now-r.moved < 4*r.rest {
+		r.rest = min(2*r.rest, maxRests*r.config.Rest)
+	} else {
+		r.rest = r.config.Rest
+	}
+	r.moved = r.now
 }
 
 // stay ends the look without a move.

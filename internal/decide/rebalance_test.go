@@ -361,7 +361,7 @@ func TestRebalancerHoldsItsPromises(t *testing.T) {
 				Identified: rapid.Bool().Draw(t, "identified"), Count: number.Draw(t, "counted"),
 			}
 		}
-		began, moved := time.Duration(0), time.Duration(math.MinInt64/2)
+		began, moved, rest := time.Duration(0), time.Duration(math.MinInt64/2), time.Duration(0)
 		for range 40 {
 			pick := l.look(t)
 			if l.rebalancer.Next() <= l.now-time.Second {
@@ -373,8 +373,11 @@ func TestRebalancerHoldsItsPromises(t *testing.T) {
 			if pick == l.ballot.Own || pick < 0 || pick >= n {
 				t.Fatalf("moves from %d to %d", l.ballot.Own, pick)
 			}
-			if l.now-moved < patience().Rest || l.now-began < patience().Calm {
+			if l.now-moved < rest || l.now-began < patience().Calm {
 				t.Fatalf("moves at %v, after a move at %v and a session that began at %v", l.now, moved, began)
+			}
+			if rest = min(2*rest, 12*patience().Rest); rest == 0 || l.now-moved >= 2*rest {
+				rest = patience().Rest
 			}
 			moved, began, l.ballot.Own = l.now, l.now, pick
 			l.rebalancer.Began(l.now)
