@@ -368,15 +368,18 @@ func TestRebalancingThatCannotWorkIsRefused(t *testing.T) {
 		want       string
 	}{
 		"without a session": {
-			"chronicle://a", []evenkeel.Option{rebalance, evenkeel.WithoutSession()},
+			"chronicle://a",
+			[]evenkeel.Option{rebalance, evenkeel.WithoutSession()},
 			"evenkeel: WithRebalance contradicts WithoutSession: servers do not count such a client",
 		},
 		"without counts": {
-			"chronicle://a?loadBalancer=random", []evenkeel.Option{rebalance},
+			"chronicle://a?loadBalancer=random",
+			[]evenkeel.Option{rebalance},
 			"evenkeel: WithRebalance needs a Prober where the strategy is not least-connections",
 		},
 		"too often": {
-			"chronicle://a", []evenkeel.Option{evenkeel.WithRebalance(balance.RebalanceConfig{Interval: time.Millisecond})},
+			"chronicle://a",
+			[]evenkeel.Option{evenkeel.WithRebalance(balance.RebalanceConfig{Interval: time.Millisecond})},
 			"evenkeel: balance: interval of 1ms, it must lie between 100ms and 24h0m0s",
 		},
 	} {
