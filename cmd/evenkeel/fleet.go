@@ -18,9 +18,12 @@ import (
 // in which it happened to each.
 type fleet struct {
 	text    string
-	options []evenkeel.Option
 	prober  *balance.HTTPProber
 	clients []*evenkeel.Conn
+
+	transport evenkeel.Option
+	balancing balance.LeastConnectionsConfig
+	watch     func(balance.Prober) balance.Prober // nil where nobody watches
 
 	events chan fleetEvent
 	quit   chan struct{} // closed when nobody reads events any more
@@ -37,6 +40,8 @@ type fleetConfig struct {
 	connString *connstring.ConnString
 	tls        *tls.Config // nil over plaintext
 	jitter     time.Duration
+	classic    bool                                // picks as stock clients do
+	watch      func(balance.Prober) balance.Prober // makes what sees what a client asks; nil for nobody
 }
 
 // newFleet makes a fleet without clients. The caller closes it.
@@ -50,18 +55,17 @@ func newFleet(config fleetConfig) (*fleet, error) {
 		jitter = balance.NoJitter
 	}
 	f := &fleet{
-		text:   config.connString.Unredacted(),
-		prober: prober,
-		events: make(chan fleetEvent, 256),
-		quit:   make(chan struct{}),
-		options: []evenkeel.Option{
-			evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{MaxJitter: jitter, Prober: prober}),
-		},
+		text:      config.connString.Unredacted(),
+		prober:    prober,
+		events:    make(chan fleetEvent, 256),
+		quit:      make(chan struct{}),
+		balancing: balance.LeastConnectionsConfig{MaxJitter: jitter, Prober: prober, Classic: config.classic},
+		watch:     config.watch,
 	}
 	if config.tls == nil {
-		f.options = append(f.options, evenkeel.WithPlaintext())
+		f.transport = evenkeel.WithPlaintext()
 	} else {
-		f.options = append(f.options, evenkeel.WithTLS(config.tls))
+		f.transport = evenkeel.WithTLS(config.tls)
 	}
 	return f, nil
 }
@@ -75,7 +79,11 @@ func (f *fleet) add() error {
 		case <-f.quit:
 		}
 	})
-	conn, err := evenkeel.New(f.text, append(f.options[:len(f.options):len(f.options)], report)...)
+	balancing := f.balancing
+	if f.watch != nil {
+		balancing.Prober = f.watch(f.prober)
+	}
+	conn, err := evenkeel.New(f.text, f.transport, report, evenkeel.WithLeastConnections(balancing))
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ With --json, standard output holds one JSON object a line, and fields without a 
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.AddCommand(newDemo(c), newServe(c), newResolve(c), newProbe(c), newConnect(c), newSimulate(c), newShed(c), newVersion(c))
+	root.AddCommand(newDemo(c), newServe(c), newResolve(c), newProbe(c), newConnect(c), newSimulate(c), newBench(c), newShed(c), newVersion(c))
 	return root
 }
 
