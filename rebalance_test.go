@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -338,6 +339,7 @@ func TestAPlaceIsGivenBackWhenTheServerCannotBeUsed(t *testing.T) {
 		conn, events := c.connect(t, "chronicle://a,b", evenkeel.WithRebalance(balance.RebalanceConfig{}),
 			evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{Prober: p}))
 		events.await(t, evenkeel.EventConnected, 1)
+		synctest.Wait()
 		want := "a:35000 place-at-a"
 		released := func() []string {
 			p.mu.Lock()
@@ -349,7 +351,7 @@ func TestAPlaceIsGivenBackWhenTheServerCannotBeUsed(t *testing.T) {
 		}
 		// The penalty of a has run out some time; the move there then fails, and the session stays.
 		events.await(t, evenkeel.EventCandidateFailed, 2)
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if got := released(); !slices.Equal(got, []string{want, want}) {
 			t.Errorf("released %v, want the place at a again", got)
 		}
