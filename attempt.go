@@ -27,6 +27,7 @@ const (
 	resolveLimit = 5 * time.Second
 	dialLimit    = 5 * time.Second // with the handshake
 	connectLimit = 5 * time.Second // from Connect to the first answered keep-alive
+	releaseLimit = 2 * time.Second // to give back the place at a server that could not be used
 )
 
 var (
@@ -57,6 +58,7 @@ type attempter struct {
 	onReady     func(context.Context, grpc.ClientConnInterface) error
 	sessionless bool
 	emit        func(Event)
+	background  func(func()) // runs what nobody waits for; it must end with the Conn
 }
 
 // dialer opens a TCP connection to one of an endpoint's addresses.
@@ -112,30 +114,57 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(life)}
 		}
 		round.Failed(selection.Endpoint)
-		a.penalties.Fail(selection.Endpoint.Addr(), time.Now()) // also when it took the rest of the attempt's time
-		a.emit(Event{Kind: EventCandidateFailed, Endpoint: selection.Endpoint, Err: failure})
+		a.failed(life, selection, failure) // also when it took the rest of the attempt's time
 		if ctx.Err() != nil {
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
 		}
 	}
 }
 
+// failed takes down that a pick could not be used, and gives back the place that was reserved there.
+func (a *attempter) failed(life context.Context, selection balance.Selection, failure *EndpointError) {
+	a.penalties.Fail(selection.Endpoint.Addr(), time.Now())
+	a.emit(Event{Kind: EventCandidateFailed, Endpoint: selection.Endpoint, Err: failure})
+	a.giveBack(life, selection)
+}
+
+// giveBack gives a reservation up for which nobody comes, where it has an id and the strategy can. Nobody waits for that:
+// what is not given up ends by itself.
+func (a *attempter) giveBack(life context.Context, selection balance.Selection) {
+	releaser, ok := a.strategy.(balance.Releaser)
+	if !ok || selection.Reservation.ID == "" {
+		return
+	}
+	a.background(func() {
+		ctx, cancel := context.WithTimeout(life, releaseLimit)
+		defer cancel()
+		_ = releaser.Release(ctx, selection.Endpoint, selection.Reservation.ID) // it ends by itself otherwise
+	})
+}
+
 // resolve finds the endpoints. An incomplete or old answer serves, and an event says so.
 func (a *attempter) resolve(ctx context.Context) ([]discover.Endpoint, error) {
 	a.emit(Event{Kind: EventResolving})
+	endpoints, err := a.lookUp(ctx)
+	if len(endpoints) == 0 {
+		return nil, err
+	}
+	a.emit(Event{Kind: EventResolved, Endpoints: endpoints, Err: err})
+	return endpoints, nil
+}
+
+// lookUp asks the resolver. There are endpoints beside the error of an incomplete or old answer; without any there always
+// is an error.
+func (a *attempter) lookUp(ctx context.Context) ([]discover.Endpoint, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveLimit, errResolverTime)
 	defer cancel()
 	endpoints, err := ask(ctx, a.resolving, "resolver", func() ([]discover.Endpoint, error) {
 		return a.resolver.Resolve(ctx)
 	})
-	if len(endpoints) == 0 {
-		if err == nil {
-			err = errNoEndpoints
-		}
-		return nil, err
+	if len(endpoints) == 0 && err == nil {
+		err = errNoEndpoints
 	}
-	a.emit(Event{Kind: EventResolved, Endpoints: endpoints, Err: err})
-	return endpoints, nil
+	return endpoints, err
 }
 
 // selectOne asks the strategy and checks its pick. It returns errStay when the pick is not worth leaving the server with
@@ -196,6 +225,7 @@ func (a *attempter) open(
 	}
 	gen := newGeneration(life, t)
 	gen.id, gen.endpoint, gen.observations, gen.who = newConnectionID(), endpoint, selection.Observations, who
+	gen.reservation = selection.Reservation.ID
 	gen.dial = func(ctx context.Context) (*transport, error) {
 		t, _, _, err := a.dial(ctx, endpoint, who)
 		return t, err

@@ -166,8 +166,10 @@ func (s *stream) RecvMsg(m any) error {
 	if err != nil {
 		s.leave()
 	}
-	if err != nil && drained(s.Trailer()) {
-		return unavailable("stream on "+s.gen.endpoint.Addr(), ErrDraining)
+	if err != nil {
+		if cause := sentAway(s.Trailer()); cause != nil {
+			return unavailable("stream on "+s.gen.endpoint.Addr(), cause)
+		}
 	}
 	return s.error(err)
 }

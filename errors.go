@@ -42,11 +42,15 @@ var (
 	ErrTransportLost = errors.New("connection to the server lost")
 	// ErrDraining: the server said that it is about to stop. The client moves before it lets go.
 	ErrDraining = errors.New("server is draining")
+	// ErrShed: the server has more clients than its share and sends some away. The client moves before it lets go.
+	ErrShed = errors.New("server has more clients than its share")
 	// ErrGoAway: the server takes no new calls on the connection (HTTP/2 GOAWAY). The client moves, and running calls
 	// go on.
 	ErrGoAway = errors.New("server takes no new calls on the connection")
 	// ErrReselected: Reselect found a better server.
 	ErrReselected = errors.New("moved to another server on request")
+	// ErrRebalanced: the server had more clients than others, and the client moved (see WithRebalance).
+	ErrRebalanced = errors.New("moved to a server with fewer clients")
 )
 
 // Step is a part of an attempt to connect.

@@ -32,7 +32,8 @@ const (
 	// EventConnected: the session on Endpoint is up; the Conn is ready.
 	EventConnected
 	// EventLeaving: the Conn is about to move away from Endpoint, which serves during the attempt to find another server;
-	// Err is why. EventConnected follows, or, where that attempt finds none, EventLost.
+	// Err is why. EventConnected follows, or, where that attempt finds none, EventLost. Where the Conn leaves by itself
+	// (ErrReselected, ErrRebalanced) the next session is there already.
 	EventLeaving
 	// EventLost: the session on Endpoint ended; Err is the cause.
 	EventLost
@@ -85,7 +86,7 @@ type Event struct {
 	Endpoint discover.Endpoint
 	// Endpoints is the answer of the lookup.
 	Endpoints []discover.Endpoint
-	// Observations are the answers of the probes, in the order of the candidates.
+	// Observations are the answers of the candidates that were asked, in the order of the candidates.
 	Observations []balance.Observation
 	// Err is the cause.
 	Err error

@@ -25,6 +25,7 @@ type generation struct {
 	endpoint     discover.Endpoint
 	observations []balance.Observation
 	who          *identity // what the calls carry
+	reservation  string    // the id of the one that stands for this session; empty where there is none
 	readyAt      time.Time
 
 	ctx    context.Context //nolint:containedctx // the life of the session, whose cause is why it ended
@@ -125,7 +126,7 @@ func (t *transport) lossCause() error {
 // leaving says that the session ended while its connection works: the server wants the client to go elsewhere, and lets
 // it finish what it has begun.
 func leaving(cause error) bool {
-	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrGoAway)
+	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrShed) || errors.Is(cause, ErrGoAway)
 }
 
 // newToken makes a channel that holds one token: "at least one since you looked".

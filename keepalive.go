@@ -48,7 +48,7 @@ func (g *generation) keep(ctx context.Context, request *clientspb.ConnectRequest
 		gen: g, client: clientspb.NewConnectionServiceClient(g.currentLanes()[0].calls),
 		received: newToken(), toAnswer: newToken(), answered: newToken(),
 	}
-	stream, err := k.client.Connect(g.ctx, request)
+	stream, err := k.client.Connect(g.announced(), request)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (k *keeper) converse(
 ) error {
 	err := k.receive(stream)
 	if k.gen.who.renewable() && k.pulses.Load() == 0 && status.Code(err) == codes.Unauthenticated {
-		if stream, err = k.client.Connect(k.gen.ctx, request); err == nil {
+		if stream, err = k.client.Connect(k.gen.announced(), request); err == nil {
 			err = k.receive(stream)
 		}
 	}
@@ -80,6 +80,14 @@ func (k *keeper) converse(
 		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
 	return err
+}
+
+// announced is the context of the Connect stream. It tells the server which reservation stands for the session.
+func (g *generation) announced() context.Context {
+	if g.reservation == "" {
+		return g.ctx
+	}
+	return metadata.AppendToOutgoingContext(g.ctx, contract.ReservationHeader, g.reservation)
 }
 
 // receive takes the server's keep-alives until the stream ends, and returns why it did.
@@ -100,8 +108,8 @@ func (k *keeper) receive(stream grpc.ServerStreamingClient[clientspb.ConnectionK
 
 // streamEnd tells a stream that broke with its connection from one that the server ended, and that for what reason.
 func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
-	if drained(trailer) {
-		return ErrDraining // the text of a server of ours says the same
+	if cause := sentAway(trailer); cause != nil {
+		return cause // the text of a server of ours says the same
 	}
 	if broken := k.gen.currentLanes()[0].broken(); broken != nil {
 		return broken
@@ -112,10 +120,19 @@ func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	return fmt.Errorf("%w: %w", ErrStreamEnded, &foreignError{err})
 }
 
-// drained says whether a server of ours ended a stream because it drains.
-func drained(trailer metadata.MD) bool {
+// sentAway says why a server of ours ended a stream, where that was to send the client elsewhere; else it is nil.
+func sentAway(trailer metadata.MD) error {
 	reason := trailer.Get(contract.ReasonTrailer)
-	return len(reason) > 0 && reason[0] == contract.ReasonDraining
+	switch {
+	case len(reason) == 0:
+		return nil
+	case reason[0] == contract.ReasonDraining:
+		return ErrDraining
+	case reason[0] == contract.ReasonShed:
+		return ErrShed
+	default:
+		return nil
+	}
 }
 
 // answer answers keep-alives until the session ends. It runs beside receive, so that a slow answer hides no

@@ -19,7 +19,7 @@ func TestStepForEveryPair(t *testing.T) {
 		action action
 	}
 	outcomes := []outcome{
-		attemptSucceeded, attemptFailed, sessionLost, sessionFlapped, sessionLeaving, sessionKept, waitEnded, closed,
+		attemptSucceeded, attemptFailed, sessionLost, sessionFlapped, sessionLeaving, sessionKept, waitEnded, lookDue, closed,
 	}
 	want := map[State][]next{
 		StateConnecting: {
@@ -30,6 +30,7 @@ func TestStepForEveryPair(t *testing.T) {
 			{StateReady, actMove},
 			{StateReady, actHold},
 			{StateConnecting, actAttempt},
+			{StateReady, actRebalance},
 			{StateShutdown, actEnd},
 		},
 		StateReady: {
@@ -40,6 +41,7 @@ func TestStepForEveryPair(t *testing.T) {
 			{StateReady, actMove},
 			{StateReady, actHold},
 			{StateReady, actAttempt},
+			{StateReady, actRebalance},
 			{StateShutdown, actEnd},
 		},
 		StateTransientFailure: {
@@ -50,6 +52,7 @@ func TestStepForEveryPair(t *testing.T) {
 			{StateReady, actMove},
 			{StateReady, actHold},
 			{StateTransientFailure, actAttempt},
+			{StateReady, actRebalance},
 			{StateShutdown, actEnd},
 		},
 		StateShutdown: slices.Repeat([]next{{StateShutdown, actEnd}}, len(outcomes)),

@@ -69,10 +69,11 @@ type memoryServer struct {
 // ownStream is the id of streams that are a program's, not a session's: the hooks leave them alone.
 const ownStream = "a stream of the program"
 
-// errEndOK ends a Connect stream without an error, errDrain as a server does that drains.
+// errEndOK ends a Connect stream without an error, errDrain as a server does that drains, and errShed as one with too many.
 var (
 	errEndOK = errors.New("end with OK")
 	errDrain = errors.New("drain")
+	errShed  = errors.New("shed")
 )
 
 func (s *memoryServer) Connect(
@@ -92,6 +93,9 @@ func (s *memoryServer) Connect(
 			} else if errors.Is(err, errDrain) {
 				stream.SetTrailer(metadata.Pairs("evenkeel-reason", "draining"))
 				return status.Error(codes.Unavailable, "connection draining: move to another server")
+			} else if errors.Is(err, errShed) {
+				stream.SetTrailer(metadata.Pairs("evenkeel-reason", "shed"))
+				return status.Error(codes.Unavailable, "connection shed: move to another server")
 			} else if err != nil {
 				return err
 			}

@@ -29,6 +29,12 @@ func (s *memoryServer) drain() {
 	s.pulse.Store(&end)
 }
 
+// shed makes a server end its Connect streams as one does that sends clients away.
+func (s *memoryServer) shed() {
+	end := func(int, string) (string, error) { return "", errShed }
+	s.pulse.Store(&end)
+}
+
 // openStream begins a stream of the program's own, which the hook of GetVersionInfo's server does not touch: it sends a
 // keep-alive each second until its context ends.
 func openStream(
@@ -53,6 +59,7 @@ func TestAClientThatIsToldToLeaveMovesBeforeItLetsGo(t *testing.T) {
 		cause error
 	}{
 		"draining": {(*memoryServer).drain, evenkeel.ErrDraining},
+		"shed":     {(*memoryServer).shed, evenkeel.ErrShed},
 		"GOAWAY":   {func(s *memoryServer) { go s.server.GracefulStop() }, evenkeel.ErrGoAway},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,7 @@ type config struct {
 	strategy          balance.Strategy
 	leastConnections  balance.LeastConnectionsConfig
 	leastConnsChanged bool
+	rebalance         *balance.RebalanceConfig // nil for none
 	resolver          discover.Resolver
 	tls               *tls.Config
 	certificate       *certfile.File // the client's, of the connection string
@@ -68,6 +69,28 @@ func WithStrategy(s balance.Strategy) Option { return optionFunc(func(c *config)
 // bounds the random wait of a reconnect for which no probe is made, whatever the strategy.
 func WithLeastConnections(lc balance.LeastConnectionsConfig) Option {
 	return optionFunc(func(c *config) { c.leastConnections, c.leastConnsChanged = lc, true })
+}
+
+// WithRebalance has the Conn look now and then whether its server has more clients than the others, and move when it has,
+// so that a fleet is even again after servers were added, restarted or came back. Without it a client stays where it is for
+// as long as its session lasts.
+//
+// Turn it on for clients that stay connected for hours on servers that come and go, and whose calls are short or can be
+// begun anew. Leave it off where sessions are short, since those even out by themselves; where a move is dear, such as with
+// streams that take long to get going again; and where the load of a server has little to do with its number of clients.
+// It works best when all clients of a fleet have it: those that have not stay, and with them what is too much.
+//
+// A move is make-before-break: the new session is ready before the old one is left, and new calls go to it. EventLeaving
+// says so, with ErrRebalanced, and the context of WithOnReady ends with that cause. Calls and streams that run then have
+// 30 s to end; after that they fail with Unavailable and ErrRebalanced as the cause.
+//
+// Each look asks the own server and 7 others at most, after a lookup. A client moves only when all has been quiet for a
+// while, rarely, and only inside the priority of its server; servers for which its own penalty runs are left out. See
+// balance.Rebalancer for the rule and docs/balancing.md for what it brings. The zero value of the config has the defaults.
+// Its Prober, where there is none, is that of least-connections; with another strategy it must be given. Servers do not
+// count a client WithoutSession, which contradicts this.
+func WithRebalance(r balance.RebalanceConfig) Option {
+	return optionFunc(func(c *config) { c.rebalance = &r })
 }
 
 // WithResolver finds the servers with r instead of the hosts of the connection string. When a lookup of r fails on a
@@ -133,6 +156,7 @@ func (c *config) check(cs *connstring.ConnString) error {
 	if c.targetsInDomain && c.resolver != nil {
 		errs = append(errs, errors.New("WithSRVTargetsInDomain contradicts WithResolver: use one of them"))
 	}
+	errs = append(errs, c.checkRebalance(cs))
 	if mode := cs.AuthMode(); c.tokens != nil && mode != connstring.AuthModeNone {
 		errs = append(errs, errors.New("WithTokenSource contradicts the credentials in the connection string ("+string(mode)+
 			"): use one of them"))

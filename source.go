@@ -5,6 +5,7 @@ package evenkeel
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/balance"
@@ -43,7 +44,8 @@ func (c *config) source(cs *connstring.ConnString) (discover.Resolver, error) {
 	return Resolver(cs)
 }
 
-// selection is the strategy of a Conn, and what has to be closed with it.
+// selection is the strategy of a Conn, and what has to be closed with it. The prober of least-connections is set
+// afterwards.
 func (c *config) selection(cs *connstring.ConnString) (balance.Strategy, []func() error, error) {
 	if c.strategy != nil {
 		return c.strategy, nil, nil
@@ -62,7 +64,7 @@ func (c *config) selection(cs *connstring.ConnString) (balance.Strategy, []func(
 
 // fewest is the least-connections strategy, with a prober of its own where none was given.
 func (c *config) fewest(cs *connstring.ConnString) (balance.Strategy, []func() error, error) {
-	lc := c.leastConnections
+	lc := &c.leastConnections
 	var release []func() error
 	if lc.Prober == nil {
 		prober, err := balance.NewProber(balance.ProberConfig{TLS: c.tlsConfig(cs), Plaintext: c.plaintext, NoProxy: c.noProxy})
@@ -71,7 +73,10 @@ func (c *config) fewest(cs *connstring.ConnString) (balance.Strategy, []func() e
 		}
 		lc.Prober, release = prober, []func() error{prober.Close}
 	}
-	strategy, err := balance.NewLeastConnections(lc)
+	strategy, err := balance.NewLeastConnections(*lc)
+	if closer, ok := strategy.(io.Closer); ok {
+		release = append(release, closer.Close)
+	}
 	return strategy, release, err
 }
 

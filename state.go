@@ -50,6 +50,7 @@ const (
 	sessionFlapped // lost before it had been up for minUptime, as the one before it was
 	sessionLeaving // still serves, but is to be moved to another server
 	sessionKept    // was to be moved, and stays where it is
+	lookDue        // it is time to see whether the session had better be elsewhere
 	waitEnded
 	stopped // failed in a way after which the program wants no more
 	closed
@@ -59,10 +60,11 @@ const (
 type action int
 
 const (
-	actAttempt action = iota // make a generation
-	actHold                  // keep it until it is lost
-	actMove                  // make another one before it is let go
-	actBackOff               // wait for the next attempt
+	actAttempt   action = iota // make a generation
+	actHold                    // keep it until it is lost
+	actMove                    // make another one before it is let go
+	actRebalance               // look whether there is a better server, and then the same
+	actBackOff                 // wait for the next attempt
 	actEnd
 )
 
@@ -80,6 +82,8 @@ func step(s State, o outcome) (State, action) {
 		return StateReady, actHold
 	case sessionLeaving:
 		return StateReady, actMove
+	case lookDue:
+		return StateReady, actRebalance
 	case attemptFailed, sessionFlapped:
 		return StateTransientFailure, actBackOff
 	case sessionLost:

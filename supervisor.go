@@ -35,6 +35,8 @@ type supervisor struct {
 	failure error       // why the last attempt failed
 	hasty   int         // sessions in a row that were asked to leave before minStay
 
+	rebalancer *balance.Rebalancer // nil where none is wanted
+
 	moves    []chan<- error // Reselect calls that wait for the result of the next attempt
 	leftover sync.WaitGroup // sessions that were left and still have calls
 	released []func() error
@@ -58,6 +60,12 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 		return nil, err
 	}
 	s.released = release
+	if s.rebalancer, err = cfg.rebalancer(); err != nil {
+		return nil, errors.Join(append(s.release(), err)...)
+	}
+	if s.rebalancer != nil {
+		s.released = append([]func() error{s.rebalancer.Close}, s.released...)
+	}
 	s.attempter = attempter{
 		resolver:    discover.LastGood(resolver),
 		strategy:    strategy,
@@ -73,6 +81,7 @@ func newSupervisor(cs *connstring.ConnString, cfg *config) (*supervisor, error) 
 		onReady:     cfg.onReady,
 		sessionless: cfg.sessionless,
 		emit:        s.emit,
+		background:  s.leftover.Go,
 	}
 	if s.attempter.dialer == nil {
 		tcp := dial.Dialer{Proxy: cfg.proxy()}
@@ -106,6 +115,8 @@ func (s *supervisor) perform(ctx context.Context, a action) outcome {
 		return s.hold(ctx)
 	case actMove:
 		return s.move(ctx)
+	case actRebalance:
+		return s.rebalance(ctx)
 	case actBackOff:
 		return s.backOff(ctx)
 	default:
@@ -130,7 +141,7 @@ func (s *supervisor) show(state State) {
 func (s *supervisor) letGo(old *generation) {
 	cause := old.cause()
 	s.leftover.Go(func() {
-		if leaving(cause) || errors.Is(cause, ErrReselected) {
+		if leaving(cause) || errors.Is(cause, ErrReselected) || errors.Is(cause, ErrRebalanced) {
 			old.drain(old.life, drainLimit)
 		}
 		old.close(ErrClosed)
@@ -176,7 +187,14 @@ func (s *supervisor) stops(err error) bool {
 
 // hold keeps the session until it is lost, or to be left.
 func (s *supervisor) hold(ctx context.Context) outcome {
+	var due <-chan time.Time
+	if timer := s.nextLook(); timer != nil {
+		defer timer.Stop()
+		due = timer.C
+	}
 	select {
+	case <-due:
+		return lookDue
 	case <-s.gen.ctx.Done():
 		return s.ended(ctx)
 	case reply := <-s.conn.moves:
@@ -260,11 +278,16 @@ func (s *supervisor) move(ctx context.Context) outcome {
 		return s.ended(ctx)
 	}
 	if err == nil && ctx.Err() == nil {
-		s.credit(old, time.Since(old.readyAt))
-		s.emit(Event{Kind: EventLeaving, Generation: old.number, Endpoint: old.endpoint, Err: ErrReselected})
-		old.end(ErrReselected)
+		s.leave(old, ErrReselected)
 	}
 	return s.attempted(ctx, gen, err)
+}
+
+// leave ends the old session when the next one is there, which is no fault of its server.
+func (s *supervisor) leave(old *generation, cause error) {
+	s.credit(old, time.Since(old.readyAt))
+	s.emit(Event{Kind: EventLeaving, Generation: old.number, Endpoint: old.endpoint, Err: cause})
+	old.end(cause)
 }
 
 // answerMoves tells those who asked for a move what came of it.
@@ -319,6 +342,7 @@ func (s *supervisor) release() []error {
 // emit tells everybody who listens. Nobody can hold it up.
 func (s *supervisor) emit(e Event) {
 	e.Time = time.Now()
+	s.note(e)
 	s.conn.remember(e)
 	if s.conn.events != nil {
 		s.conn.events.put(e)

@@ -10,52 +10,71 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 // reply is the answer to a request. Only addr is set where a connection brought none.
 type reply struct {
 	addr   netip.AddrPort
 	status int
-	body   []byte // at most one byte longer than a count can be
+	header http.Header
+	body   []byte // at most one byte longer than the question allows
 	rtt    time.Duration
 	proto  string
 	tls    *tls.ConnectionState
 }
 
+// question is what an endpoint is asked.
+type question struct {
+	endpoint discover.Endpoint
+	op       string
+	request  ReserveRequest // of opReserve
+	id       string         // of opRelease
+}
+
+// longest is how long the body of an answer may be.
+func (q *question) longest() int64 {
+	if q.op == opReserve && q.request.Identify {
+		return extension.MaxAnswer
+	}
+	return maxCountBytes
+}
+
 // exchange sends one request to the endpoint and returns the answer. An error is a *ProbeError; the address of the reply
 // is set beside it where there was a connection.
-func (p *HTTPProber) exchange(ctx context.Context, op string, endpoint discover.Endpoint) (reply, error) {
-	answer, err := p.call(ctx, op, endpoint)
+func (p *HTTPProber) exchange(ctx context.Context, q question) (reply, error) {
+	answer, err := p.call(ctx, q)
 	if err != nil {
-		return reply{addr: answer.addr}, &ProbeError{Endpoint: endpoint, Op: op, Addr: answer.addr, Err: err}
+		return reply{addr: answer.addr}, &ProbeError{Endpoint: q.endpoint, Op: q.op, Addr: answer.addr, Err: err}
 	}
 	return answer, nil
 }
 
-func (p *HTTPProber) call(ctx context.Context, op string, endpoint discover.Endpoint) (reply, error) {
+func (p *HTTPProber) call(ctx context.Context, q question) (reply, error) {
 	ctx, end, err := p.begin(ctx)
 	if err != nil {
 		return reply{}, err
 	}
 	defer end()
 	// The request is bound to the name, the connection to an address: the addresses of the name, as they are now.
-	request := p.request(ctx, op, endpoint)
-	endpoint.Addrs, err = p.addresses(ctx, endpoint)
+	request := p.request(ctx, &q)
+	q.endpoint.Addrs, err = p.addresses(ctx, q.endpoint)
 	if err != nil {
 		return reply{}, connectError(ctx, err)
 	}
-	t, err := p.pool.enter(ctx, endpoint)
+	t, err := p.pool.enter(ctx, q.endpoint)
 	if err != nil {
 		return reply{}, err
 	}
 	defer p.pool.leave(t)
-	answer, stale, err := p.send(ctx, request, t, endpoint)
-	if err != nil && stale && request.Method == http.MethodGet {
+	answer, stale, err := p.send(ctx, request, t, &q)
+	if err != nil && stale && request.Method != http.MethodPost {
 		// The server had closed the connection while it was idle. Asking again is harmless; reserving again is not.
-		answer, _, err = p.send(ctx, request, t, endpoint)
+		answer, _, err = p.send(ctx, request, t, &q)
 	}
 	return answer, err
 }
@@ -70,8 +89,8 @@ func (p *HTTPProber) addresses(ctx context.Context, endpoint discover.Endpoint) 
 
 // send sends the request on one connection. stale says that it failed on a connection that was there before, without
 // an answer and before its time.
-func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target, endpoint discover.Endpoint) (answer reply, stale bool, err error) {
-	conn, reused, err := p.pool.conn(ctx, t, endpoint)
+func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target, q *question) (answer reply, stale bool, err error) {
+	conn, reused, err := p.pool.conn(ctx, t, q.endpoint)
 	if err != nil {
 		return reply{}, false, err
 	}
@@ -85,7 +104,8 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 		return answer, reused && ctx.Err() == nil, exchangeError(ctx, err)
 	}
 	answer.status, answer.proto, answer.tls = response.StatusCode, response.Proto, response.TLS
-	answer.body, err = io.ReadAll(io.LimitReader(response.Body, maxCountBytes+1))
+	answer.header = response.Header
+	answer.body, err = io.ReadAll(io.LimitReader(response.Body, q.longest()+1))
 	_ = response.Body.Close() // an answer that was longer than allowed is cut here, whatever that says
 	p.pool.used(conn)
 	// When the time is up the connection is told so before it is closed. A server may end its answer upon that, which
@@ -96,21 +116,29 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 	return answer, false, nil
 }
 
-// request returns the request of the operation. It names the host as the server knows it.
-func (p *HTTPProber) request(ctx context.Context, op string, endpoint discover.Endpoint) *http.Request {
-	target := url.URL{Scheme: "https", Host: endpoint.Authority(), Path: countPath}
-	method := http.MethodGet
+// request returns the request of a question. It names the host as the server knows it.
+func (p *HTTPProber) request(ctx context.Context, q *question) *http.Request {
+	target := url.URL{Scheme: "https", Host: q.endpoint.Authority(), Path: countPath}
 	if p.tls == nil {
 		target.Scheme = "http"
 	}
-	if op == opReserve {
-		method, target.Path = http.MethodPost, reservePath
-	}
 	request := &http.Request{
-		Method: method,
+		Method: http.MethodGet,
 		URL:    &target,
 		Header: http.Header{"User-Agent": {userAgent}},
 		Body:   http.NoBody,
+	}
+	switch q.op {
+	case opReserve:
+		request.Method, target.Path = http.MethodPost, reservePath
+		if q.request.Identify {
+			request.Header.Set("Accept", extension.JSON)
+			if q.request.Bound > 0 {
+				target.RawQuery = url.Values{extension.Bound: {strconv.Itoa(q.request.Bound)}}.Encode()
+			}
+		}
+	case opRelease:
+		request.Method, target.Path = http.MethodDelete, reservePath+"/"+q.id
 	}
 	return request.WithContext(ctx)
 }

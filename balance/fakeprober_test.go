@@ -32,6 +32,7 @@ type server struct {
 type fakeProber struct {
 	servers map[string]server
 	release chan struct{} // lets the probes of deaf servers go
+	ours    bool          // the servers tell their rate, which is 0
 
 	mu       sync.Mutex
 	probed   []string // hosts, in the order of the calls
@@ -66,7 +67,11 @@ func (p *fakeProber) Count(ctx context.Context, endpoint discover.Endpoint) (bal
 			return balance.Count{Addr: s.addr}, fmt.Errorf("%s: %w", endpoint.Host, ctx.Err())
 		}
 	}
-	return balance.Count{Connections: s.count, Addr: s.addr}, s.err
+	count := balance.Count{Connections: s.count, Addr: s.addr}
+	if p.ours {
+		count.Load = &balance.Load{}
+	}
+	return count, s.err
 }
 
 func (p *fakeProber) Reserve(ctx context.Context, endpoint discover.Endpoint, _ balance.ReserveRequest) (balance.Reservation, error) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/internal/certerr"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 const (
@@ -90,6 +92,7 @@ type HTTPProber struct {
 
 var (
 	_ Prober    = (*HTTPProber)(nil)
+	_ Releaser  = (*HTTPProber)(nil)
 	_ io.Closer = (*HTTPProber)(nil)
 )
 
@@ -127,7 +130,7 @@ func NewProber(config ProberConfig) (*HTTPProber, error) {
 
 // Count implements Prober.
 func (p *HTTPProber) Count(ctx context.Context, endpoint discover.Endpoint) (Count, error) {
-	reply, err := p.exchange(ctx, opCount, endpoint)
+	reply, err := p.exchange(ctx, question{op: opCount, endpoint: endpoint})
 	count := Count{Addr: reply.addr, RTT: reply.rtt, Proto: reply.proto, TLS: reply.tls}
 	if err == nil && reply.status != http.StatusOK {
 		err = &ProbeError{Endpoint: endpoint, Op: opCount, Addr: reply.addr, Status: reply.status}
@@ -137,16 +140,52 @@ func (p *HTTPProber) Count(ctx context.Context, endpoint discover.Endpoint) (Cou
 			err = &ProbeError{Endpoint: endpoint, Op: opCount, Addr: reply.addr, Status: reply.status, Err: err}
 		}
 	}
+	if err == nil {
+		count.Load = loadIn(reply.header)
+	}
 	return count, err
 }
 
-// Reserve implements Prober. Any status of success will do.
-func (p *HTTPProber) Reserve(ctx context.Context, endpoint discover.Endpoint, _ ReserveRequest) (Reservation, error) {
-	reply, err := p.exchange(ctx, opReserve, endpoint)
+// loadIn returns what a server said besides its count; nil when it told no rate that can be meant, and nothing else.
+func loadIn(header http.Header) *Load {
+	rate, said := extension.Rate(header)
+	load := Load{ArrivalRate: rate, Capacity: extension.CapacityOf(header), Draining: extension.IsDraining(header)}
+	if !said {
+		if load == (Load{}) {
+			return nil
+		}
+		load.ArrivalRate = math.NaN() // not told
+	}
+	return &load
+}
+
+// Reserve implements Prober. Any status of success will do, and any answer: a stock server's has nothing in it.
+func (p *HTTPProber) Reserve(ctx context.Context, endpoint discover.Endpoint, request ReserveRequest) (Reservation, error) {
+	reply, err := p.exchange(ctx, question{op: opReserve, endpoint: endpoint, request: request})
 	if err == nil && reply.status/100 != 2 {
 		err = &ProbeError{Endpoint: endpoint, Op: opReserve, Addr: reply.addr, Status: reply.status}
 	}
-	return Reservation{Made: err == nil}, err
+	if err != nil {
+		return Reservation{}, err
+	}
+	if request.Identify {
+		if answer, ok := extension.ParseAnswer(reply.body); ok {
+			return Reservation{Made: answer.Granted, Refused: !answer.Granted, ID: answer.ID, Count: answer.Count}, nil
+		}
+	}
+	return Reservation{Made: true}, nil
+}
+
+// Release implements Releaser. An id that no server can have made is refused without asking.
+func (p *HTTPProber) Release(ctx context.Context, endpoint discover.Endpoint, id string) error {
+	if !extension.ValidID(id) {
+		return &ProbeError{Endpoint: endpoint, Op: opRelease, Err: errNoID}
+	}
+	reply, err := p.exchange(ctx, question{op: opRelease, endpoint: endpoint, id: id})
+	if err == nil && reply.status/100 != 2 && reply.status != http.StatusNotFound {
+		err = &ProbeError{Endpoint: endpoint, Op: opRelease, Addr: reply.addr, Status: reply.status}
+	}
+	return err
 }
 
 // Close ends all calls and connections and waits for them. Calls after it fail with ErrProberClosed. It can be called

@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net/netip"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/decide"
 )
 
 // NoJitter switches the random wait of least-connections off: LeastConnectionsConfig{MaxJitter: NoJitter}. Any negative
@@ -33,8 +32,8 @@ type LeastConnectionsConfig struct {
 	// Timeout is how long a candidate has to answer the probe, and how long the winner has to answer the reservation.
 	// Zero means 2 s; one minute is the most.
 	Timeout time.Duration
-	// Classic keeps the selection to the form that all Chronicle clients have: every candidate is probed once, and the
-	// minimum wins. It is the only form so far; set it to keep it.
+	// Classic keeps the selection to the form that all Chronicle clients have, to the letter: every candidate is probed
+	// once, the minimum wins, and the reservation is the stock one.
 	Classic bool
 	// Prober asks the servers. Nil means an HTTPS prober of the strategy's own with the zero ProberConfig, which the
 	// strategy's Close closes. One that is given stays the caller's, and can serve several strategies.
@@ -53,61 +52,67 @@ func (c LeastConnectionsConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NewLeastConnections returns a strategy that picks the server with the fewest connections.
+// NewLeastConnections returns a strategy that picks the server with the fewest connections, also where many clients do so
+// at once.
 //
 // A single candidate is the answer without a wait, a probe or a reservation. Otherwise Select waits a random part of
-// MaxJitter, asks all candidates at once, and takes the one with the lowest (connections+1)/weight, ties broken at
-// random; equal or all-zero weights make that the fewest connections. A candidate that answers badly or not in time
-// ranks behind all others; when no candidate has answered one is drawn at random by weight. Then the winner is asked
-// for a reservation, best effort, also when it did not answer its probe, as the other Chronicle clients do.
+// MaxJitter and asks for counts. While few decide at once it takes the candidate with the lowest (connections+1)/weight,
+// ties broken at random; equal or all-zero weights make that the fewest connections. Counts are a round trip old when they
+// are used, and in a crowd everybody would take the same minimum: where more than one other client decides within a round
+// trip, the pick is drawn in proportion to how far the candidates stand below the level that the crowd will fill.
+//
+// How many decide at once is told by servers of ours, and seen from others by asking them twice, a few tens of
+// milliseconds apart. Of more than 8 candidates 8 drawn at random are asked, and the others only when there is no crowd.
+// With servers of ours the reservation has a bound, and is tried elsewhere when the count has grown beyond it; and in a
+// crowd the pick is corrected once, a random time later. Docs/balancing.md tells what that brings and costs. NoJitter
+// switches off the random times, the correction with them.
+//
+// A candidate that answers badly or not in time ranks behind all others; when no candidate has answered one is drawn at
+// random by weight. Then the winner is asked for a reservation, best effort, also when it did not answer its probe, as the
+// other Chronicle clients do. Where the context wants no reservation ([WithoutReservation]) the selection is the classic
+// one.
 //
 // A candidate that was silent is not waited for during the next 30 s: its answer counts when it comes before those of the
 // others. It is waited for when no other candidate has answered, so that a round does not end with nothing while
 // somebody may still speak up.
 //
 // Select returns the context's error when the context ends before the winner is known. The strategy implements
-// io.Closer; Close ends the strategy's own prober, and does nothing when one was given. It is used by one goroutine at a
-// time.
+// io.Closer; Close ends the strategy's own prober, and does nothing with one that was given. It is used by one goroutine at
+// a time.
 func NewLeastConnections(config LeastConnectionsConfig) (Strategy, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	lc := &leastConnections{
-		maxJitter: config.MaxJitter,
-		timeout:   config.Timeout,
-		prober:    config.Prober,
-		rand:      newRand(),
-		silent:    make(map[string]time.Time),
-	}
+	lc := &leastConnections{maxJitter: config.MaxJitter, classic: config.Classic}
 	if lc.maxJitter == 0 {
 		lc.maxJitter = defaultMaxJitter
 	}
-	if lc.timeout == 0 {
-		lc.timeout = defaultProbeTimeout
-	}
-	if lc.prober == nil {
+	if config.Prober == nil {
 		own, err := NewProber(ProberConfig{})
 		if err != nil {
 			return nil, err
 		}
-		lc.prober, lc.own = own, own
+		config.Prober, lc.own = own, own
 	}
+	lc.asker = newAsker(config.Prober, config.Timeout)
 	return lc, nil
 }
 
 type leastConnections struct {
+	asker
 	maxJitter time.Duration // negative: no wait
-	timeout   time.Duration
-	prober    Prober
+	classic   bool
 	own       io.Closer // the prober, when it is the strategy's own
-	rand      *rand.Rand
-	silent    map[string]time.Time // Addr of the endpoints that were silent when they were waited for last, and when
 }
 
-var _ io.Closer = (*leastConnections)(nil)
+var (
+	_ io.Closer = (*leastConnections)(nil)
+	_ Releaser  = (*leastConnections)(nil)
+)
 
 // Close implements io.Closer.
 func (lc *leastConnections) Close() error {
+	lc.end()
 	if lc.own == nil {
 		return nil
 	}
@@ -122,59 +127,25 @@ func (lc *leastConnections) Select(ctx context.Context, candidates []discover.En
 	case 1:
 		return Selection{Endpoint: candidates[0]}, nil
 	}
-	if err := lc.jitter(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return Selection{}, fmt.Errorf("wait before probing: %w", err)
 	}
-	observations := lc.probe(ctx, candidates)
-	if err := ctx.Err(); err != nil {
-		return Selection{}, fmt.Errorf("probe %d endpoints: %w", len(candidates), err)
+	_, releases := lc.prober.(Releaser)
+	config := decide.Config{
+		Weights: make([]uint16, len(candidates)),
+		Reserve: ReservationWanted(ctx), Release: releases, Classic: lc.classic,
 	}
-	winner := pickLeast(observations, lc.rand)
-	if winner == none {
-		winner = pickRandom(candidates, lc.rand)
+	if lc.maxJitter > 0 && JitterWanted(ctx) {
+		config.MaxJitter = lc.maxJitter
 	}
-	selection := Selection{Endpoint: candidates[winner], Observations: observations, Waited: true}
-	if addr := observations[winner].Count.Addr; addr.IsValid() {
-		selection.Endpoint.Addrs = []netip.AddrPort{addr}
+	for i := range candidates {
+		config.Weights[i] = candidates[i].Weight
 	}
-	if ReservationWanted(ctx) {
-		selection.Reservation, selection.ReserveErr = lc.reserve(ctx, selection.Endpoint)
-	}
-	return selection, nil
+	machine := decide.New(lc.rand)
+	return newChoice(&lc.asker, machine, candidates, time.Now()).run(ctx, machine.Begin(config))
 }
 
-// jitter waits, or returns the error of a context that ends before.
-func (lc *leastConnections) jitter(ctx context.Context) error {
-	if lc.maxJitter < 0 || !JitterWanted(ctx) {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(time.Duration(lc.rand.Int64N(int64(lc.maxJitter))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// reserve does not trust a prober to end with its context: Select has to.
-func (lc *leastConnections) reserve(ctx context.Context, winner discover.Endpoint) (Reservation, error) {
-	type reply struct {
-		reservation Reservation
-		err         error
-	}
-	ctx, cancel := context.WithTimeout(ctx, lc.timeout)
-	defer cancel()
-	replies := make(chan reply, 1)
-	go func() {
-		reservation, err := lc.prober.Reserve(ctx, winner, ReserveRequest{})
-		replies <- reply{reservation, err}
-	}()
-	select {
-	case r := <-replies:
-		return r.reservation, r.err
-	case <-ctx.Done():
-		return Reservation{}, fmt.Errorf("reserve at %s: %w", winner.Addr(), ctx.Err())
-	}
+// Release implements Releaser: for a pick that could not be used.
+func (lc *leastConnections) Release(ctx context.Context, endpoint discover.Endpoint, id string) error {
+	return lc.giveBack(ctx, endpoint, id)
 }

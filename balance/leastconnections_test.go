@@ -128,7 +128,7 @@ func TestLeastConnectionsJitter(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				strategy := newLeastConnections(t, balance.LeastConnectionsConfig{MaxJitter: test.jitter, Prober: &fakeProber{}})
+				strategy := newLeastConnections(t, balance.LeastConnectionsConfig{MaxJitter: test.jitter, Prober: &fakeProber{ours: true}})
 				const rounds = 400
 				var sum, longest time.Duration
 				for range rounds {

@@ -25,12 +25,14 @@ var (
 	ErrProberClosed = errors.New("prober is closed")
 
 	errInvalidHTTP = errors.New("no valid HTTP answer")
+	errNoID        = errors.New("not the id of a reservation")
 )
 
 // The operations in a ProbeError.
 const (
 	opCount   = "count"
 	opReserve = "reserve"
+	opRelease = "release"
 )
 
 // ProbeError says why a probe or a reservation failed. Its text is short and shows nothing of what the server sent but
@@ -38,7 +40,7 @@ const (
 type ProbeError struct {
 	// Endpoint is the server that was asked.
 	Endpoint discover.Endpoint
-	// Op is "count" or "reserve".
+	// Op is "count", "reserve" or "release".
 	Op string
 	// Addr is the address that was connected to; the zero value when no connection was made.
 	Addr netip.AddrPort

@@ -4,10 +4,8 @@
 package balance
 
 import (
-	"context"
 	"errors"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
@@ -38,71 +36,15 @@ type answer struct {
 	index int
 	count Count
 	err   error
+	at    time.Time
 	late  bool // its time was up: the candidate was silent
-}
-
-// probe asks all candidates and returns what they said, in their order, when the round is over. It returns nil when ctx
-// is done before.
-func (lc *leastConnections) probe(ctx context.Context, candidates []discover.Endpoint) []Observation {
-	askCtx, cancel := context.WithTimeout(ctx, lc.timeout)
-	defer cancel()
-	answers := lc.ask(askCtx, candidates)
-	overdue := time.NewTimer(lc.timeout + lateProber)
-	defer overdue.Stop()
-
-	began := time.Now()
-	round := newRound(candidates, lc.silent, began)
-	for !round.over() {
-		select {
-		case a := <-answers:
-			round.add(a)
-		case <-overdue.C:
-			round.giveUp()
-		case <-ctx.Done():
-			return nil // a round cut short says nothing about silence
-		}
-	}
-	lc.silent = round.silence(lc.silent, began)
-	return round.result()
-}
-
-// ask starts the probes. Each candidate gets exactly one answer, which fits into the channel: nobody needs to wait for
-// probes that the round no longer waits for. They end with ctx, as the contract of Prober says.
-func (lc *leastConnections) ask(ctx context.Context, candidates []discover.Endpoint) <-chan answer {
-	answers := make(chan answer, len(candidates))
-	order := lc.rand.Perm(len(candidates)) // so that it is not always the last ones that miss their turn
-	endpoints := make([]discover.Endpoint, len(candidates))
-	copy(endpoints, candidates) // a probe may outlive Select, which must not keep the candidates
-	var next atomic.Int64
-	for range min(len(candidates), maxAsked) {
-		go func() {
-			for n := next.Add(1) - 1; n < int64(len(order)); n = next.Add(1) - 1 {
-				answers <- lc.askOne(ctx, order[n], endpoints[order[n]])
-			}
-		}()
-	}
-	return answers
-}
-
-func (lc *leastConnections) askOne(ctx context.Context, index int, endpoint discover.Endpoint) answer {
-	if ctx.Err() != nil {
-		return answer{index: index, err: countError(endpoint, errNotAsked)}
-	}
-	count, err := lc.prober.Count(ctx, endpoint)
-	if err == nil && count.Connections < 0 {
-		err = countError(endpoint, ErrNotCount)
-	}
-	return answer{index: index, count: count, err: err, late: err != nil && ctx.Err() != nil}
-}
-
-func countError(endpoint discover.Endpoint, cause error) error {
-	return &ProbeError{Endpoint: endpoint, Op: opCount, Err: cause}
 }
 
 // round is what is known of one round of probes, and the rule for when it is over. It asks nobody and waits for
 // nothing.
 type round struct {
 	observations []Observation
+	times        []time.Time // of the answers
 	states       []candidateState
 	missing      int  // how many have not come back
 	awaited      int  // how many of these hold the round up
@@ -119,6 +61,7 @@ type candidateState struct {
 func newRound(candidates []discover.Endpoint, silent map[string]time.Time, now time.Time) *round {
 	r := &round{
 		observations: make([]Observation, len(candidates)),
+		times:        make([]time.Time, len(candidates)),
 		states:       make([]candidateState, len(candidates)),
 		missing:      len(candidates),
 	}
@@ -143,6 +86,7 @@ func (r *round) add(a answer) {
 	state := &r.states[a.index]
 	state.back, state.silent = true, a.late
 	r.observations[a.index].Count, r.observations[a.index].Err = a.count, a.err
+	r.times[a.index] = a.at
 	r.missing--
 	if !state.before {
 		r.awaited--

@@ -288,7 +288,9 @@ func TestLeastConnectionsEndsARoundOfTooManySlowOnes(t *testing.T) {
 			candidates[i] = node(fmt.Sprintf("n%d", i))
 			servers[candidates[i].Host] = server{after: 1500 * time.Millisecond}
 		}
-		strategy := newLeastConnections(t, quick(&fakeProber{servers: servers}))
+		config := quick(&fakeProber{servers: servers})
+		config.Classic = true // which asks all of them at once
+		strategy := newLeastConnections(t, config)
 		began := time.Now()
 		selection := pick(t, strategy, candidates)
 		if took := time.Since(began); took != 2*time.Second {

@@ -28,7 +28,8 @@ type Selection struct {
 	// Endpoint is the pick: one of the candidates, with Addrs narrowed to the address its probe connected on where
 	// there was a probe that connected.
 	Endpoint discover.Endpoint
-	// Observations are the answers of the probes, in the order of the candidates; nil when nothing was probed.
+	// Observations are the last answers of the candidates that were asked, in the order of the candidates; nil when nobody
+	// was.
 	Observations []Observation
 	// Reservation is what the winner was asked to keep for this client; zero when nothing was reserved.
 	Reservation Reservation

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: MIT
 
 // Package contract holds the wire contract of the session protocol: the .proto files under proto, and the code
-// generated from them in the packages clientspb (who is connected) and hostpb (which server this is).
+// generated from them in the packages clientspb (who is connected), hostpb (which server this is) and adminpb (commands to
+// a server of ours).
 //
 //	client := clientspb.NewConnectionServiceClient(conn)
 //	stream, err := client.Connect(ctx, &clientspb.ConnectRequest{ConnectionId: id})

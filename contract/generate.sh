@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The Evenkeel authors
 # SPDX-License-Identifier: MIT
 #
-# Makes clientspb and hostpb from the .proto files. Needs protoc (Debian: protobuf-compiler, libprotobuf-dev) and go; the
+# Makes clientspb, hostpb and adminpb from the .proto files. Needs protoc (Debian: protobuf-compiler, libprotobuf-dev) and go; the
 # plugins are built at the versions below. The same versions give the same bytes: run it twice and git shows no change.
 set -eu
 cd "$(dirname "$0")"
@@ -26,11 +26,11 @@ GOBIN="$bin" GOFLAGS= go install "$gen_grpc"
 PATH="$bin:$PATH" protoc --proto_path=proto \
 	--go_out=. --go_opt=module="$module" \
 	--go-grpc_out=. --go-grpc_opt=module="$module" \
-	clients.proto host.proto
+	clients.proto host.proto admin.proto
 
 # The generated code would register in the global protobuf registry, where another Chronicle client linked into the same
 # program has the same names, and the program would panic at start. It gets our own registry instead (package registry).
-for file in clientspb/clients.pb.go hostpb/host.pb.go; do
+for file in clientspb/clients.pb.go hostpb/host.pb.go adminpb/admin.pb.go; do
 	sed -i \
 		-e "s|^\t\tFile: protoimpl.DescBuilder{\$|&\n\t\t\tFileRegistry: registry.Files,|" \
 		-e "s|^\t\tGoTypes: .*|\t\tTypeRegistry: registry.Types,\n&|" \

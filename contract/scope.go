@@ -17,3 +17,11 @@ const (
 	// clients are missing from the list. What was not about one server begins with "lookup: " or "peers: ".
 	PeerErrorHeader = "evenkeel-peer-error"
 )
+
+// CapacityHeader is the response metadata in which a server that was asked with ScopeLocal says how many clients it takes in
+// proportion to others, an integer from 1 to 1000000. It is absent where the server has no opinion.
+const CapacityHeader = "evenkeel-capacity"
+
+// ReservationHeader is the request metadata of Connect with the id of the reservation that it takes up. A stock server
+// ignores it, and finds a reservation by the address of the client.
+const ReservationHeader = "evenkeel-reservation"

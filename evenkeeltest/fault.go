@@ -36,6 +36,9 @@ type Fault struct {
 	// connections that are open, so that it holds for every request from then on; with Plaintext it holds for connections
 	// made after it.
 	Count, Reserve, Token HTTPFault
+	// StockHTTP answers probes and reservations as a stock server does: with the count and nothing else. It holds from when
+	// Count and Reserve do.
+	StockHTTP bool
 	// Bare401 answers the gRPC calls of connections made after it with 401 and no gRPC status, whatever token they carry, as
 	// a stock server does with calls that have none.
 	Bare401 bool
@@ -65,7 +68,7 @@ type Fault struct {
 
 // spoilsHTTP says that answers to HTTP requests are not those of the real server.
 func (f Fault) spoilsHTTP() bool {
-	return f.Count != HTTPFault{} || f.Reserve != HTTPFault{} || f.Token != HTTPFault{} || f.Bare401
+	return f.StockHTTP || f.Count != HTTPFault{} || f.Reserve != HTTPFault{} || f.Token != HTTPFault{} || f.Bare401
 }
 
 // HTTPFault is what is wrong with the answer to an HTTP request. The zero value is the right answer. Where several fields

@@ -160,8 +160,8 @@ func (f *front) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == tokenPath && f.spoil(w, req, func(now Fault) HTTPFault { return now.Token }):
 	case path == tokenPath && f.auth != nil:
 		f.auth.Handler().ServeHTTP(w, req)
-	case path == countPath, path == reservePath, path == healthPath:
-		f.real.Registry().Handler().ServeHTTP(w, req)
+	case path == countPath, path == reservePath, path == healthPath, strings.HasPrefix(path, reservePath+"/"):
+		f.answerProbe(w, req, fault)
 	case f.config.Handler != nil && f.auth != nil:
 		f.auth.Require(f.config.Handler).ServeHTTP(w, req)
 	case f.config.Handler != nil:

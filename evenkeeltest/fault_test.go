@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
 	"github.com/evenkeel-go/evenkeel/server"
@@ -544,5 +545,42 @@ func TestFaultsOfTheContract(t *testing.T) {
 	c.Servers[0].ClearFaults()
 	if got, want := <-answered, "OK true []"; got != want {
 		t.Errorf("once cleared: got %s, want %s", got, want)
+	}
+}
+
+func TestStockAnswers(t *testing.T) {
+	t.Parallel()
+	c := evenkeeltest.Start(t, quick())
+	s := c.Servers[0]
+	prober, err := balance.NewProber(balance.ProberConfig{TLS: c.TLS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prober.Close() //nolint:errcheck // it returns none
+	for name, tt := range map[string]struct {
+		fault evenkeeltest.Fault
+		stock bool
+	}{
+		"ours":                  {fault: evenkeeltest.Fault{}},
+		"ours, after a wait":    {fault: evenkeeltest.Fault{Count: evenkeeltest.HTTPFault{Delay: time.Millisecond}}},
+		"a stock server's":      {fault: evenkeeltest.Fault{StockHTTP: true}, stock: true},
+		"the same after a wait": {fault: evenkeeltest.Fault{StockHTTP: true, Reserve: evenkeeltest.HTTPFault{Delay: time.Millisecond}}, stock: true},
+	} {
+		s.SetFault(tt.fault)
+		before := s.Count()
+		count, err := prober.Count(patient(t), s.Endpoint())
+		if err != nil || count.Connections != before || (count.Load == nil) != tt.stock {
+			t.Errorf("%s: count is %+v, %v, want %d, and more unless it is a stock server: %v", name, count, err, before, tt.stock)
+		}
+		made, err := prober.Reserve(patient(t), s.Endpoint(), balance.ReserveRequest{Identify: true, Bound: 1000})
+		if err != nil || !made.Made || (made.ID == "") != tt.stock || s.Count() != before+1 {
+			t.Errorf("%s: reservation is %+v, %v, count %d, want one, with an id unless it is a stock server: %v", name, made, err, s.Count(), tt.stock)
+		}
+		if tt.stock {
+			continue
+		}
+		if err := prober.Release(patient(t), s.Endpoint(), made.ID); err != nil || s.Count() != before {
+			t.Errorf("%s: after the release: %v, count %d, want %d", name, err, s.Count(), before)
+		}
 	}
 }

@@ -13,18 +13,20 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/evenkeel-go/evenkeel/contract/adminpb"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 )
 
-// isAnonymous says whether a method is open to all, as it is on stock servers: what a client asks before it has a token,
-// and what balancers ask.
+// isAnonymous says whether a method needs no token, as it is on stock servers: what a client asks before it has one, and
+// what balancers ask. Commands have another secret in the place of the token, and look at it themselves.
 func isAnonymous(method string) bool {
 	switch method {
 	case clientspb.ConnectionService_GetDescriptorSet_FullMethodName,
 		clientspb.ConnectionService_CheckCompatibility_FullMethodName:
 		return true
 	default:
-		return strings.HasPrefix(method, "/"+grpc_health_v1.Health_ServiceDesc.ServiceName+"/")
+		return strings.HasPrefix(method, "/"+grpc_health_v1.Health_ServiceDesc.ServiceName+"/") ||
+			strings.HasPrefix(method, "/"+adminpb.Admin_ServiceDesc.ServiceName+"/")
 	}
 }
 

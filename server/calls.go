@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/contract/adminpb"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
 )
@@ -24,6 +25,7 @@ import (
 var ownServices = [...]string{ //nolint:gochecknoglobals // a table, never written to
 	"/" + clientspb.ConnectionService_ServiceDesc.ServiceName + "/",
 	"/" + hostpb.Server_ServiceDesc.ServiceName + "/",
+	"/" + adminpb.Admin_ServiceDesc.ServiceName + "/",
 	"/" + grpc_health_v1.Health_ServiceDesc.ServiceName + "/",
 	"/grpc.reflection.",
 }

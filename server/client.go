@@ -26,6 +26,7 @@ type client struct {
 	request *clientspb.ConnectRequest // what it said of itself, bounded; read-only
 	server  string                    // the server address that it sees
 	from    source                    // whose place among the clients it has taken
+	since   time.Duration             // when it was registered, on the registry's scale
 
 	stale *time.Timer // evicts it when it has been silent for too long; nil for one in a debugger
 
@@ -74,12 +75,14 @@ func (c *client) isOwedKeepAlive() bool {
 	return true
 }
 
-// end tells the client's stream to end; only the first reason counts.
-func (c *client) end(reason string) {
+// end tells the client's stream to end; only the first reason counts. It reports whether this was the first.
+func (c *client) end(reason string) (first bool) {
 	c.endOnce.Do(func() {
 		c.reason = reason
 		close(c.ended)
+		first = true
 	})
+	return first
 }
 
 // describe makes the list entry of the client. age is how long ago it was last heard of.

@@ -45,6 +45,9 @@ type Config struct {
 	// has a token stay anonymous, as on a stock server. Reflection needs a token then.
 	Auth *Authenticator
 
+	// Admin says who may give commands to the running server, as "evenkeel shed" does. The zero value lets nobody.
+	Admin AdminConfig
+
 	// Handler answers the HTTP requests that the registry does not; nil means 404.
 	Handler http.Handler
 	// GRPCOptions are added to the server's own and win over them, save for grpc.Creds: TLS is the listener's.
@@ -127,6 +130,9 @@ func (c Config) validate() error {
 	}
 	if c.TLS != nil && c.CertFile == "" && len(c.DevelopmentNames) == 0 && !c.hasCertificate() {
 		faults = append(faults, errors.New("server config: TLS has no certificate"))
+	}
+	if c.Admin != (AdminConfig{}) {
+		faults = append(faults, c.Admin.validate())
 	}
 	return errors.Join(faults...)
 }

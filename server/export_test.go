@@ -12,7 +12,7 @@ import (
 // ConnectForTest registers a client as the Connect stream of a peer does, and returns what its end does.
 func (r *Registry) ConnectForTest(id, from string) func() {
 	c := newClient(&clientspb.ConnectRequest{ConnectionId: id}, r.config.Name)
-	r.connect(c, sourceOfText(from))
+	r.connect(c, sourceOfText(from), "")
 	return func() { r.disconnect(c) }
 }
 

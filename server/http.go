@@ -6,10 +6,11 @@ package server
 import (
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 // Paths of the HTTP side, all of them anonymous.
@@ -39,9 +40,9 @@ var (
 	noStore  = []string{"no-store"}
 )
 
-// Handler returns the HTTP side: GET /connections/count, POST /connections/reserve and GET /health; HEAD works as GET
-// does. Any other path is 404, any other method 405. Mount it at those paths of a mux of your own, unchanged; it needs no
-// authentication in front and looks at no request header.
+// Handler returns the HTTP side: GET /connections/count, POST /connections/reserve, DELETE /connections/reserve/ID and
+// GET /health; HEAD works as GET does. Any other path is 404, any other method 405. Mount it at those paths of a mux of your
+// own, unchanged; it needs no authentication in front and requires no request header.
 //
 // The peer that a reservation is booked to is the request's RemoteAddr, so behind an HTTP proxy all clients are one.
 func (r *Registry) Handler() http.Handler {
@@ -67,6 +68,10 @@ func (r *Registry) serveHTTP(w http.ResponseWriter, req *http.Request) {
 			r.serveHealth(w, req)
 		}
 	default:
+		if id, ok := releaseID(req.URL.Path); ok {
+			r.serveRelease(w, req, id)
+			return
+		}
 		http.NotFound(w, req)
 	}
 }
@@ -87,10 +92,12 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 
 func (r *Registry) serveCount(w http.ResponseWriter, req *http.Request) {
 	if p := r.phase(); p != phaseServing {
+		w.Header().Set(extension.Draining, "true")
 		refusePhase(w, req, p)
 		return
 	}
 	w.Header()["Content-Type"] = jsonType
+	r.tellLoad(w.Header())
 	var digits [20]byte
 	write(w, req, strconv.AppendInt(digits[:0], int64(r.Count()), 10))
 }
@@ -114,25 +121,6 @@ func refusePhase(w http.ResponseWriter, req *http.Request, p phase) {
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	write(w, req, text)
-}
-
-func (r *Registry) serveReserve(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodPost {
-		refuseMethod(w, http.MethodPost)
-		return
-	}
-	dropBody(w, req)
-	wait, v := r.reserve(sourceOfText(req.RemoteAddr))
-	switch v {
-	case tooMany:
-		seconds := max(math.Ceil(wait.Seconds()), 1)
-		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
-		http.Error(w, "too many reservations", http.StatusTooManyRequests)
-	case notServing:
-		refusePhase(w, req, r.phase())
-	case reserved:
-		w.WriteHeader(http.StatusOK)
-	}
 }
 
 // write answers with a short body. net/http finds its length, save for HEAD, where no body is written at all.

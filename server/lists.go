@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -71,7 +72,11 @@ func (r *Registry) view(ctx context.Context) ([]*clientspb.ConnectedClient, meta
 	return items, header
 }
 
-// localHeader tells who answers for himself only.
+// localHeader tells who answers for himself only, and what he takes in proportion to others.
 func (r *Registry) localHeader() metadata.MD {
-	return metadata.Pairs(contract.InstanceHeader, r.instance)
+	header := metadata.Pairs(contract.InstanceHeader, r.instance)
+	if r.config.Capacity > 0 {
+		header.Set(contract.CapacityHeader, strconv.Itoa(r.config.Capacity))
+	}
+	return header
 }

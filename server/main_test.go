@@ -203,7 +203,13 @@ type session struct {
 // connect opens a Connect stream and waits for the first keep-alive.
 func connect(t *testing.T, conn *grpc.ClientConn, request *clientspb.ConnectRequest) *session {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	return connectFrom(t.Context(), t, conn, request)
+}
+
+// connectFrom is connect with the metadata of a context.
+func connectFrom(ctx context.Context, t *testing.T, conn *grpc.ClientConn, request *clientspb.ConnectRequest) *session {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
 	stream, err := clientspb.NewConnectionServiceClient(conn).Connect(ctx, request)
 	if err != nil {
 		cancel()

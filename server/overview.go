@@ -95,7 +95,8 @@ func (o *overview) known() ([]*clientspb.ConnectedClient, []failure) {
 			asked, answers = append(asked, p), append(answers, s.answer)
 		}
 	}
-	return o.peers.join(asked, answers, append([]failure(nil), o.failures...))
+	once, failures := o.peers.join(asked, answers, append([]failure(nil), o.failures...))
+	return clientsOf(once), failures
 }
 
 // run asks in each interval until its life ends.

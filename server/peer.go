@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 // Connections to peers are looked after as a client's are. A peer that comes back is noticed within peerBackoff.
@@ -48,6 +50,7 @@ type peerServer struct {
 type answer struct {
 	items    []*clientspb.ConnectedClient
 	instance string // what it calls itself; empty from a stock server
+	capacity int    // what it takes in proportion to others; 0 where it does not say
 	err      error
 }
 
@@ -128,6 +131,7 @@ func (p *peerServer) ask(ctx context.Context) answer {
 	if instance := header.Get(contract.InstanceHeader); len(instance) > 0 {
 		a.instance = instance[0]
 	}
+	a.capacity = capacityIn(header)
 	return a
 }
 
@@ -138,6 +142,19 @@ func describe(err error) error {
 		s = status.FromContextError(err)
 	}
 	return errors.New(s.Code().String() + ": " + s.Message())
+}
+
+// capacityIn is what a server says it takes in proportion to others; 0 where it says nothing that can be meant.
+func capacityIn(header metadata.MD) int {
+	values := header.Get(contract.CapacityHeader)
+	if len(values) != 1 {
+		return 0
+	}
+	capacity, err := strconv.Atoi(values[0])
+	if err != nil || capacity < 1 || capacity > extension.MaxCapacity {
+		return 0
+	}
+	return capacity
 }
 
 // note logs when the peer begins to fail and when it is back, and not what happens in between.

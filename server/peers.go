@@ -83,6 +83,22 @@ func newPeers(config PeersConfig, instance string, logger *slog.Logger, interval
 // ask returns the clients of all other servers, and the servers that did not answer. It ends with the caller and after the
 // timeout.
 func (ps *peers) ask(caller context.Context) ([]*clientspb.ConnectedClient, []failure) {
+	answers, failures := ps.answers(caller)
+	return clientsOf(answers), failures
+}
+
+// clientsOf puts the clients of several servers together.
+func clientsOf(answers []answer) []*clientspb.ConnectedClient {
+	var items []*clientspb.ConnectedClient
+	for _, a := range answers {
+		items = append(items, a.items...)
+	}
+	return items
+}
+
+// answers returns what each of the other servers said that did answer, and those that did not. It ends with the caller and
+// after the timeout.
+func (ps *peers) answers(caller context.Context) ([]answer, []failure) {
 	ctx, cancel := context.WithTimeout(caller, ps.config.Timeout)
 	defer cancel()
 	asked, failures := ps.find(ctx)
@@ -101,8 +117,8 @@ func (ps *peers) ask(caller context.Context) ([]*clientspb.ConnectedClient, []fa
 }
 
 // join puts the answers together. A server that answers under several names counts once, and this one not at all.
-func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure) ([]*clientspb.ConnectedClient, []failure) {
-	var items []*clientspb.ConnectedClient
+func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure) ([]answer, []failure) {
+	var once []answer
 	seen := map[string]bool{ps.instance: true}
 	for i, a := range answers {
 		switch {
@@ -110,10 +126,10 @@ func (ps *peers) join(asked []*peerServer, answers []answer, failures []failure)
 			failures = append(failures, failure{asked[i].addr, a.err})
 		case a.instance == "" || !seen[a.instance]:
 			seen[a.instance] = true
-			items = append(items, a.items...)
+			once = append(once, a)
 		}
 	}
-	return items, failures
+	return once, failures
 }
 
 // find returns the peers to ask, and drops the connections to those that are no longer there. The lookup gets half of the

@@ -79,7 +79,9 @@ func serveCluster(t *testing.T, n int, config server.RegistryConfig) (*neighbour
 	for i := range n {
 		config.Name = fmt.Sprintf("node%d", i)
 		registry := server.NewRegistry(config)
-		settings := server.Config{Registry: registry, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+		settings := server.Config{
+			Registry: registry, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}, Admin: server.AdminConfig{Loopback: true},
+		}
 		if config.Peers.Tokens != nil {
 			settings.Auth = newAuth(t, server.AuthConfig{})
 		}

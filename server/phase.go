@@ -47,6 +47,9 @@ func (r *Registry) advanceLocked(to phase) bool {
 	if r.phase() >= to {
 		return false
 	}
+	if r.phase() == phaseServing {
+		close(r.leaving)
+	}
 	r.phaseNow.Store(int32(to))
 	return true
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
+	"github.com/evenkeel-go/evenkeel/internal/arrival"
 )
 
 // Registry knows the clients of one server and those that have said they will come. It is the part to embed: Handler has
@@ -40,8 +41,13 @@ type Registry struct {
 	bare         int        // connections that a ConnCounter counts
 	places       *admission // of clients
 	reservations *reservations
+	arrivals     arrival.Rate // of clients, when they are announced, or else when they come
 	limiter      *limiter
 	phaseNow     atomic.Int32 // a phase; read without mu where a moment later would do as well
+	// leaving is closed when the registry serves no longer: it drains, or is closed.
+	leaving chan struct{}
+	// shedding holds a token while Shed ends streams.
+	shedding chan struct{}
 	// empty is closed when the registry drains and no client is left.
 	empty   chan struct{}
 	changed signal // that a client has come or gone
@@ -70,6 +76,8 @@ func NewRegistry(config RegistryConfig) *Registry {
 		observers:    newAdmission(config.MaxObservers, config.MaxObserversPerAddress),
 		lists:        newAdmission(config.MaxLists, config.MaxListsPerAddress),
 		empty:        make(chan struct{}),
+		leaving:      make(chan struct{}),
+		shedding:     make(chan struct{}, 1),
 	}
 	r.nextExpiry.Store(math.MaxInt64)
 	r.instance = rand.Text()
@@ -129,43 +137,13 @@ func (r *Registry) publishLocked() {
 		next = int64(expiry)
 	}
 	r.nextExpiry.Store(next)
-	r.total.Store(int64(r.connected + r.bare + r.reservations.len()))
+	r.total.Store(int64(r.countLocked()))
 }
 
-// verdict is what became of a request to reserve.
-type verdict int
-
-const (
-	reserved verdict = iota
-	tooMany
-	notServing
-)
-
-// reserve makes a reservation for the source. When there are too many, wait says when it is worth asking again.
-func (r *Registry) reserve(from source) (wait time.Duration, v verdict) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.phase() != phaseServing {
-		return 0, notServing
-	}
-	now := r.now()
-	if !r.limiter.allow(from, r.start.Add(now)) {
-		r.tallies.unreserved.Add(1)
-		return 0, tooMany
-	}
-	r.reservations.expire(now)
-	wait, ok := r.reservations.add(from, now)
-	r.publishLocked()
-	if !ok {
-		r.tallies.unreserved.Add(1)
-		return wait, tooMany
-	}
-	return 0, reserved
-}
-
-// connect registers a client in place of the reservation that announced it, if its source has one. A silent client of the
-// same source that has its id is replaced and told. It returns the reason for which no client is taken, or nothing when it was registered.
-func (r *Registry) connect(c *client, from source) (refused string) {
+// connect registers a client in place of the reservation that announced it: the one with the id reservation, without an id
+// the oldest of its source, if it has one. A silent client of the same source that has its id is replaced and told. It
+// returns the reason for which no client is taken, or nothing when it was registered.
+func (r *Registry) connect(c *client, from source, reservation string) (refused string) {
 	r.mu.Lock()
 	refused = r.phase().reason()
 	if refused == "" && r.isTakenLocked(c.id, from) {
@@ -179,15 +157,17 @@ func (r *Registry) connect(c *client, from source) (refused string) {
 		r.mu.Unlock()
 		return refused
 	}
-	c.from = from
 	now := r.now()
+	c.from, c.since = from, now
 	c.beat.seen(now)
 	if !c.request.GetIsRunningWithDebugger() {
 		// The callback waits for mu, so it finds the client registered.
 		c.stale = time.AfterFunc(r.config.StaleAfter, func() { r.checkStale(c) })
 	}
 	r.reservations.expire(now)
-	r.reservations.consume(from)
+	if !r.takeUpLocked(from, reservation) {
+		r.arrivals.Add(now) // nobody announced it
+	}
 	older := r.clients.put(c)
 	if older == nil {
 		r.connected++

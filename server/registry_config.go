@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/contract"
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 // RegistryConfig says what a registry is called and what it allows. The zero value is a stock server's behaviour with our
@@ -57,6 +58,11 @@ type RegistryConfig struct {
 	// DrainPeriod is how long Drain takes to end the Connect streams, evenly spread. Default 5 s.
 	DrainPeriod time.Duration
 
+	// Capacity is how many clients this server takes in proportion to others, told to the clients that pick one: with 2 it
+	// gets twice the clients of a server with 1. They heed it where all servers tell theirs. At most 1000000; 0 tells
+	// nothing.
+	Capacity int
+
 	// MaxClients bounds the connected clients; beyond it a Connect is refused with RESOURCE_EXHAUSTED. Default 65536.
 	MaxClients int
 	// MaxClientsPerAddress is the same for one peer address. Default 16384: many clients may be behind one address.
@@ -88,6 +94,7 @@ func (c RegistryConfig) withDefaults() RegistryConfig {
 	c.MaxLists = positiveOr(c.MaxLists, 64)
 	c.MaxListsPerAddress = positiveOr(c.MaxListsPerAddress, 16)
 	c.DrainPeriod = positiveOr(c.DrainPeriod, 5*time.Second)
+	c.Capacity = min(max(c.Capacity, 0), extension.MaxCapacity)
 	c.MaxClients = positiveOr(c.MaxClients, 65536)
 	c.MaxClientsPerAddress = positiveOr(c.MaxClientsPerAddress, 16384)
 	c.ReservationTTL = positiveOr(c.ReservationTTL, 30*time.Second)

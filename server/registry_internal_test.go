@@ -52,7 +52,7 @@ func TestReservationsAgainstAModel(t *testing.T) {
 						wait = model[0].expires - now
 					}
 				}
-				got, ok := table.add(who, now)
+				got, ok := table.add(who, "", now)
 				if ok != (wait < 0) || !ok && got != wait {
 					t.Fatalf("add: got %v, wait %v, want wait %v", ok, got, wait)
 				}

@@ -15,27 +15,38 @@ import (
 // expiring looks at the front only. Each source has a list of its own for finding its oldest one. A source is in the map
 // only while it has a reservation, so the map is bounded by the same number as the reservations.
 //
-// Reservations with an id, made to be released or matched by it, belong here too: both lists can drop an element
-// anywhere.
+// A reservation with an id is found by it only: the client that knows it takes it up, or gives it up. Its source does not,
+// since it may have others, with clients of their own.
 type reservations struct {
 	ttl          time.Duration
 	max          int
 	maxPerSource int
 
 	byAge    list.List // of *reservation, oldest first
-	bySource map[source]*list.List
+	bySource map[source]*origin
+	byID     map[string]*reservation
+}
+
+// origin has the reservations of one source, oldest first: all of them, and those without an id.
+type origin struct {
+	all, anonymous list.List
 }
 
 // reservation is one announced client.
 type reservation struct {
 	from    source
+	id      string // empty for one without
 	expires time.Duration
 	inAge   *list.Element
 	inFrom  *list.Element
+	inAnon  *list.Element // nil with an id
 }
 
 func newReservations(ttl time.Duration, limit, perSource int) *reservations {
-	return &reservations{ttl: ttl, max: limit, maxPerSource: perSource, bySource: make(map[source]*list.List)}
+	return &reservations{
+		ttl: ttl, max: limit, maxPerSource: perSource,
+		bySource: make(map[source]*origin), byID: make(map[string]*reservation),
+	}
 }
 
 // len is the number of reservations that have not been dropped yet; call expire first.
@@ -61,41 +72,62 @@ func (rs *reservations) expire(now time.Duration) {
 	}
 }
 
-// add makes a reservation. Where a bound forbids it, it makes none and returns how long it takes until the reservation
-// that stands in the way ends.
-func (rs *reservations) add(from source, now time.Duration) (wait time.Duration, ok bool) {
+// add makes a reservation, with an id or without. Where a bound forbids it, it makes none and returns how long it takes until
+// the reservation that stands in the way ends.
+func (rs *reservations) add(from source, id string, now time.Duration) (wait time.Duration, ok bool) {
 	own := rs.bySource[from]
-	if own != nil && own.Len() >= rs.maxPerSource {
-		return own.Front().Value.(*reservation).expires - now, false
+	if own != nil && own.all.Len() >= rs.maxPerSource {
+		return own.all.Front().Value.(*reservation).expires - now, false
 	}
 	if rs.byAge.Len() >= rs.max {
 		return rs.byAge.Front().Value.(*reservation).expires - now, false
 	}
 	if own == nil {
-		own = list.New()
+		own = &origin{}
 		rs.bySource[from] = own
 	}
-	made := &reservation{from: from, expires: now + rs.ttl}
+	made := &reservation{from: from, id: id, expires: now + rs.ttl}
 	made.inAge = rs.byAge.PushBack(made)
-	made.inFrom = own.PushBack(made)
+	made.inFrom = own.all.PushBack(made)
+	if id == "" {
+		made.inAnon = own.anonymous.PushBack(made)
+	} else {
+		rs.byID[id] = made
+	}
 	return 0, true
 }
 
-// consume drops the oldest reservation of the source, whose client has come, and reports whether there was one.
+// consume drops the oldest reservation of the source that has no id, whose client has come, and reports whether there was
+// one.
 func (rs *reservations) consume(from source) bool {
 	own := rs.bySource[from]
-	if own == nil {
+	if own == nil || own.anonymous.Len() == 0 {
 		return false
 	}
-	rs.drop(own.Front().Value.(*reservation))
+	rs.drop(own.anonymous.Front().Value.(*reservation))
+	return true
+}
+
+// take drops the reservation with the id, and reports whether there was one.
+func (rs *reservations) take(id string) bool {
+	r := rs.byID[id]
+	if r == nil {
+		return false
+	}
+	rs.drop(r)
 	return true
 }
 
 func (rs *reservations) drop(r *reservation) {
 	rs.byAge.Remove(r.inAge)
 	own := rs.bySource[r.from]
-	own.Remove(r.inFrom)
-	if own.Len() == 0 {
+	own.all.Remove(r.inFrom)
+	if r.inAnon != nil {
+		own.anonymous.Remove(r.inAnon)
+	} else {
+		delete(rs.byID, r.id)
+	}
+	if own.all.Len() == 0 {
 		delete(rs.bySource, r.from)
 	}
 }

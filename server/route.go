@@ -23,6 +23,10 @@ func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 		bounded(w, req, s.probes, s.registry.serveHTTP)
 		return
 	}
+	if _, ok := releaseID(req.URL.Path); ok {
+		bounded(w, req, s.probes, s.registry.serveHTTP)
+		return
+	}
 	if auth := s.config.Auth; auth != nil && req.URL.Path == TokenPath {
 		bounded(w, req, s.requests, auth.serveToken)
 		return

@@ -106,6 +106,9 @@ func New(config Config) (*Server, error) {
 	s.requests = newAdmission(config.MaxRequests, config.MaxRequestsPerAddress)
 	s.grpc = s.newGRPC()
 	s.registry.Register(s.grpc)
+	if config.Admin != (AdminConfig{}) {
+		s.registry.registerAdmin(s.grpc, config.Admin)
+	}
 	s.http = s.newHTTP()
 	return s, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/contract"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 // Register adds the gRPC side to a server that does not serve yet: the ConnectionService, the host service with the
@@ -52,11 +53,20 @@ func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream gr
 	}
 	ctx := stream.Context()
 	c := newClient(request, s.registry.addressSeenBy(ctx))
-	if refused := s.registry.connect(c, sourceOfCall(ctx)); refused != "" {
+	if refused := s.registry.connect(c, sourceOfCall(ctx), reservationOf(ctx)); refused != "" {
 		return s.endStream(stream, refused)
 	}
 	defer s.registry.disconnect(c)
 	return s.sendKeepAlives(c, stream)
+}
+
+// reservationOf is the id of the reservation that a client says stands for it; empty where it says none that can be one.
+func reservationOf(ctx context.Context) string {
+	values := metadata.ValueFromIncomingContext(ctx, contract.ReservationHeader)
+	if len(values) != 1 || !extension.ValidID(values[0]) {
+		return ""
+	}
+	return values[0]
 }
 
 // sendKeepAlives sends one at once and then one in each interval, until the client leaves, is ended, or does not read.

@@ -17,6 +17,7 @@ type RegistryStats struct {
 	TakenClients        uint64 // refused since their id was that of another one
 	ReplacedClients     uint64 // ended, being silent, by a newer one with the same id
 	EvictedClients      uint64 // ended since they were silent
+	ShedClients         uint64 // sent away by Shed
 	StalledStreams      uint64 // ended since their clients did not read
 	UnknownKeepAlives   uint64 // for ids of nobody
 	RefusedReservations uint64 // since there were too many or they came too fast
@@ -35,7 +36,7 @@ type Stats struct {
 
 // tallies are the numbers of a registry that nothing else counts.
 type tallies struct {
-	invalid, taken, replaced, evicted, stalled, unknown, unreserved atomic.Uint64
+	invalid, taken, replaced, evicted, shed, stalled, unknown, unreserved atomic.Uint64
 }
 
 // Stats returns the numbers as they are now. They are not from one point in time.
@@ -52,6 +53,7 @@ func (r *Registry) Stats() RegistryStats {
 		TakenClients:        r.tallies.taken.Load(),
 		ReplacedClients:     r.tallies.replaced.Load(),
 		EvictedClients:      r.tallies.evicted.Load(),
+		ShedClients:         r.tallies.shed.Load(),
 		StalledStreams:      r.tallies.stalled.Load(),
 		UnknownKeepAlives:   r.tallies.unknown.Load(),
 		RefusedReservations: r.tallies.unreserved.Load(),

@@ -39,6 +39,8 @@ func endStatus(reason string, staleAfter time.Duration) error {
 		text = "connection refused: another client has the same connection id"
 	case contract.ReasonDraining:
 		text = "connection draining: move to another server"
+	case contract.ReasonShed:
+		text = "connection shed: move to another server"
 	case contract.ReasonFull:
 		code, text = codes.ResourceExhausted, "connection refused: the server has too many clients"
 	case contract.ReasonClosing:

@@ -6,6 +6,7 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,12 @@ import (
 // in which it happened to each.
 type fleet struct {
 	text    string
-	options []evenkeel.Option
 	prober  *balance.HTTPProber
 	clients []*evenkeel.Conn
+
+	options   []evenkeel.Option
+	balancing balance.LeastConnectionsConfig
+	watch     func(balance.Prober) balance.Prober // nil where nobody watches
 
 	events chan fleetEvent
 	quit   chan struct{} // closed when nobody reads events any more
@@ -38,6 +42,8 @@ type fleetConfig struct {
 	tls        *tls.Config // nil over plaintext
 	noProxy    bool
 	jitter     time.Duration
+	classic    bool                                // picks as stock clients do
+	watch      func(balance.Prober) balance.Prober // makes what sees what a client asks; nil for nobody
 }
 
 // newFleet makes a fleet without clients. The caller closes it.
@@ -51,13 +57,12 @@ func newFleet(config fleetConfig) (*fleet, error) {
 		jitter = balance.NoJitter
 	}
 	f := &fleet{
-		text:   config.connString.Unredacted(),
-		prober: prober,
-		events: make(chan fleetEvent, 256),
-		quit:   make(chan struct{}),
-		options: []evenkeel.Option{
-			evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{MaxJitter: jitter, Prober: prober}),
-		},
+		text:      config.connString.Unredacted(),
+		prober:    prober,
+		events:    make(chan fleetEvent, 256),
+		quit:      make(chan struct{}),
+		balancing: balance.LeastConnectionsConfig{MaxJitter: jitter, Prober: prober, Classic: config.classic},
+		watch:     config.watch,
 	}
 	if config.noProxy {
 		f.options = append(f.options, evenkeel.WithNoProxy())
@@ -79,7 +84,11 @@ func (f *fleet) add() error {
 		case <-f.quit:
 		}
 	})
-	conn, err := evenkeel.New(f.text, append(f.options[:len(f.options):len(f.options)], report)...)
+	balancing := f.balancing
+	if f.watch != nil {
+		balancing.Prober = f.watch(f.prober)
+	}
+	conn, err := evenkeel.New(f.text, append(slices.Clone(f.options), report, evenkeel.WithLeastConnections(balancing))...)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,9 @@ func TestHelpFitsATerminal(t *testing.T) {
 	texts := map[string]string{"evenkeel": helpOf(t)}
 	for _, cmd := range newRoot(newConsole(nil, nil, io.Discard, io.Discard)).Commands() {
 		texts[cmd.Name()] = helpOf(t, cmd.Name())
+		for _, sub := range cmd.Commands() {
+			texts[cmd.Name()+" "+sub.Name()] = helpOf(t, cmd.Name(), sub.Name())
+		}
 	}
 	for name, text := range texts {
 		for line := range strings.Lines(text) {
@@ -64,8 +67,12 @@ func TestHelpNamesTheFieldsOfJSON(t *testing.T) {
 		"probe":   {probeReport{}},
 		"connect": {connectEvent{}, connectSummary{}},
 		"version": {versionReport{}},
+		"shed":    {shedReport{}},
+
+		"bench fleet": {benchRow{}},
+		"simulate":    {suiteRow{}, scenarioRow{}},
 	} {
-		help := helpOf(t, command)
+		help := helpOf(t, strings.Fields(command)...)
 		if got := strings.Join(strings.Fields(help), " "); !strings.Contains(got, "fields without a value are left out") {
 			t.Errorf("%s --help does not say what becomes of fields without a value", command)
 		}
@@ -109,15 +116,21 @@ func TestHelpTellsTheLimits(t *testing.T) {
 		{command: "connect", says: "the number of clients, 1 to 10000", tooFar: []string{"--clients", "10001", "chronicle://a"}},
 		{command: "connect", says: "up to 1m", tooFar: []string{"--jitter", "61s", "chronicle://a"}},
 		{command: "probe", says: "at least 100ms", tooFar: []string{"--watch", "--interval", "99ms", "chronicle://a"}},
+		{command: "bench fleet", says: "the number of clients, 1 to 10000", tooFar: []string{"--clients", "10001"}},
+		{command: "bench fleet", says: "the number of servers, 1 to 64", tooFar: []string{"--servers", "65"}},
+		{command: "bench fleet", says: "up to 1m", tooFar: []string{"--jitter", "61s"}},
+		{command: "bench fleet", says: "by 1.5s at most", tooFar: []string{"--delay", "1501ms"}},
+		{command: "bench fleet", says: "up to 100", tooFar: []string{"--repeats", "101"}},
+		{command: "shed", says: "up to 24h", tooFar: []string{"--count", "1", "--over", "25h", "a"}},
 		{command: "demo", says: "the number of servers, 2 to 9", tooFar: []string{"--servers", "10", "--clients", "200"}},
 		{command: "demo", says: "2 for each server to 200 in all", tooFar: []string{"--clients", "201"}},
 		{command: "demo", says: "2 for each server to 200 in all", tooFar: []string{"--servers", "4", "--clients", "7"}},
 	}
 	for _, tt := range tests {
-		if help := strings.Join(strings.Fields(helpOf(t, tt.command)), " "); !strings.Contains(help, tt.says) {
+		if help := strings.Join(strings.Fields(helpOf(t, strings.Fields(tt.command)...)), " "); !strings.Contains(help, tt.says) {
 			t.Errorf("%s --help does not say %q", tt.command, tt.says)
 		}
-		if got := call(t, nil, "", append([]string{tt.command}, tt.tooFar...)...); got.status != exitUsage {
+		if got := call(t, nil, "", append(strings.Fields(tt.command), tt.tooFar...)...); got.status != exitUsage {
 			t.Errorf("%s %v: status %d, want %d: %s", tt.command, tt.tooFar, got.status, exitUsage, got.stderr)
 		}
 	}

@@ -45,7 +45,7 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 // which say nothing to a person here.
 func sentence(err error) string {
 	text := err.Error()
-	for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: ", "contract: "} {
+	for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: ", "contract: ", "sim: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	return printable(strings.Join(strings.Fields(text), " "), longestSentence)
@@ -85,7 +85,7 @@ With --json, standard output holds one JSON object a line, and fields without a 
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.AddCommand(newDemo(c), newServe(c), newResolve(c), newProbe(c), newConnect(c), newVersion(c))
+	root.AddCommand(newDemo(c), newServe(c), newResolve(c), newProbe(c), newConnect(c), newSimulate(c), newBench(c), newShed(c), newVersion(c))
 	return root
 }
 

@@ -7,20 +7,24 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
 )
 
-// TestScripts runs the command as a process of its own, as users do. The scripts have three commands more: "serve NAME
+// TestScripts runs the command as a process of its own, as users do. The scripts have four commands more: "serve NAME
 // [ARG...]" starts a server on a free port and sets $NAME and $NAME_STRING once it serves, "stop NAME" sends it SIGTERM
-// and wants status 0, and "cluster" starts one with a name server and sets $SRV, $LIST, $DNS and $CA.
+// and wants status 0, "awaitclients NAME N" waits until a server without TLS counts N clients, and "cluster" starts one with
+// a name server and sets $SRV, $LIST, $DNS and $CA.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -28,7 +32,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": scriptServe, "stop": scriptStop, "cluster": scriptCluster,
+			"serve": scriptServe, "stop": scriptStop, "cluster": scriptCluster, "awaitclients": scriptAwaitClients,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serversKey{}] = make(map[string]*exec.Cmd)
@@ -69,6 +73,27 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], report.Listening)
 	ts.Setenv(args[0]+"_STRING", report.ConnectionString)
 	ts.Setenv(args[0]+"_NAME", report.Name)
+}
+
+func scriptAwaitClients(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: awaitclients NAME N")
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	got := ""
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
+		response, err := client.Get("http://" + ts.Getenv(args[0]) + "/connections/count")
+		ts.Check(err)
+		body, err := io.ReadAll(response.Body)
+		ts.Check(errors.Join(err, response.Body.Close()))
+		if got = string(body); got == args[1] {
+			return
+		}
+	}
+	ts.Fatalf("%s counts %s, want %s", args[0], got, args[1])
 }
 
 func scriptStop(ts *testscript.TestScript, _ bool, args []string) {

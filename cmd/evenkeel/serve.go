@@ -50,6 +50,10 @@ changed ones cannot be used, the certificate before them stays, and standard err
 has to show a certificate, for the counts, reservations and /health as well; peers too then, with certificatePath in the
 --peers string.
 
+With --admin or --admin-loopback it takes commands, of which there is one: evenkeel shed. The --admin file holds a secret
+of 16 bytes or more, to be shown with each command; with --admin-loopback commands that come over a loopback address need
+none. Without either there are no commands.
+
 Without --cert and --key it makes a development certificate for localhost and the listening address, which clients
 accept only with skipTlsValidation=true.
 
@@ -70,6 +74,9 @@ const serveExamples = `  evenkeel serve
   evenkeel serve --cert node-1.pem --key node-1-key.pem \
       --peers chronicle+srv://prod.example`
 
+// maxServeCapacity is the largest capacity that clients heed.
+const maxServeCapacity = 1_000_000
+
 func newServe(c *console) *cobra.Command {
 	s := &serving{console: c}
 	cmd := &cobra.Command{
@@ -86,12 +93,14 @@ func newServe(c *console) *cobra.Command {
 	flags.StringVar(&s.key, "key", "", "the private key of the certificate, a PEM file")
 	flags.StringVar(&s.clientCA, "client-ca", "", "let in only clients with a certificate signed by one of the authorities in this PEM file")
 	flags.StringVar(&s.name, "name", "", "the name that clients are shown (default the address)")
+	flags.IntVar(&s.capacity, "capacity", 0, "how many clients it takes in proportion to other servers that tell theirs; 0 tells nothing")
 	flags.StringVar(&s.peers, "peers", "", "a connection string of the cluster's servers")
 	flags.StringVar(&s.peersCA, "peers-ca", "", "trust the root certificates in this PEM file for peers instead of the system's")
 	flags.DurationVar(&s.drainPeriod, "drain-period", 5*time.Second, "how long it takes, when the server ends, to tell all clients to move")
 	flags.DurationVar(&s.drainLimit, "drain-limit", 30*time.Second, "how long the server then waits for clients to leave; 0 ends it at once")
 	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
 	s.auth.addFlags(flags)
+	s.admin.addFlags(flags)
 	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -103,6 +112,7 @@ type serving struct {
 	cert, key string
 	clientCA  string
 	name      string
+	capacity  int
 	peers     string
 	peersCA   string
 	plaintext bool
@@ -111,6 +121,7 @@ type serving struct {
 	drainPeriod, drainLimit time.Duration
 
 	auth        serveAuth
+	admin       serveAdmin
 	clientRoots *x509.CertPool
 }
 
@@ -140,6 +151,10 @@ func (s *serving) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	admin, err := s.admin.config(s.console)
+	if err != nil {
+		return err
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -148,7 +163,10 @@ func (s *serving) run(ctx context.Context) error {
 	if s.name == "" {
 		s.name = listener.Addr().String()
 	}
-	srv, registry, err := s.server(listener.Addr(), certificate, peers, auth)
+	registry := s.registry(listener.Addr(), peers)
+	settings := s.settings(listener.Addr(), certificate)
+	settings.Registry, settings.Auth, settings.Admin = registry, auth, admin
+	srv, err := server.New(settings)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -204,6 +222,9 @@ func (s *serving) check() error {
 	if s.drainPeriod <= 0 || s.drainLimit < 0 {
 		return usage("--drain-period must be more than 0, and --drain-limit 0 or more")
 	}
+	if err := inRange("capacity", s.capacity, 0, maxServeCapacity); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil || strings.Contains(host, "@") {
 		return usage("--listen needs an address and a port, such as 127.0.0.1:35000 or [::1]:0")
@@ -230,16 +251,19 @@ func (s *serving) readClientRoots() (err error) {
 	return err
 }
 
-func (s *serving) server(
-	addr net.Addr, certificate *tls.Certificate, peers server.PeersConfig, auth *server.Authenticator,
-) (*server.Server, *server.Registry, error) {
+// registry makes what knows the clients.
+func (s *serving) registry(addr net.Addr, peers server.PeersConfig) *server.Registry {
 	peers.Self = []string{addr.String()}
-	registry := server.NewRegistry(server.RegistryConfig{
-		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers,
+	return server.NewRegistry(server.RegistryConfig{
+		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers, Capacity: s.capacity,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
+}
+
+// settings say how the port is served.
+func (s *serving) settings(addr net.Addr, certificate *tls.Certificate) server.Config {
 	config := server.Config{
-		Registry: registry, Plaintext: s.plaintext, DrainLimit: s.drainLimit, Auth: auth,
+		Plaintext: s.plaintext, DrainLimit: s.drainLimit,
 		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	switch {
@@ -253,8 +277,7 @@ func (s *serving) server(
 			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: s.clientRoots, MinVersion: tls.VersionTLS12,
 		}
 	}
-	srv, err := server.New(config)
-	return srv, registry, err
+	return config
 }
 
 // announce says where the server is and how to reach it.

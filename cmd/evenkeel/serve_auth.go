@@ -21,8 +21,8 @@ import (
 const (
 	// clientsVariable is the environment variable that may hold the list of clients.
 	clientsVariable = "EVENKEEL_CLIENTS"
-	// maxClientsFile is how long a list of clients may be.
-	maxClientsFile = 1 << 20
+	// maxSecretsFile is how long a file with secrets in it may be.
+	maxSecretsFile = 1 << 20
 
 	authNone  = "none"
 	authToken = "token"
@@ -88,7 +88,7 @@ func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
 	switch variable, found := c.getenv(clientsVariable); {
 	case a.clients != "":
 		var err error
-		if text, err = readSecret(c, "--clients", a.clients); err != nil {
+		if text, err = readSecrets(c, "--clients", a.clients, "a client in each line"); err != nil {
 			return nil, err
 		}
 	case found:
@@ -108,7 +108,7 @@ func (a *serveAuth) tokenKey(c *console) (connstring.Secret, error) {
 	if a.key == "" {
 		return connstring.Secret{}, nil
 	}
-	text, err := readSecret(c, "--token-key", a.key)
+	text, err := readSecrets(c, "--token-key", a.key, "the key in it")
 	if err != nil {
 		return connstring.Secret{}, err
 	}
@@ -119,22 +119,22 @@ func (a *serveAuth) tokenKey(c *console) (connstring.Secret, error) {
 	return connstring.NewSecret(text), nil
 }
 
-// readSecret reads the file of a flag, and says so when others can as well. The path is not shown: it may be a secret itself
-// that went astray.
-func readSecret(c *console, flag, path string) (string, error) {
+// readSecrets reads the file of a flag, and says so when others can as well. holds is what it should have in it. The
+// path is not shown: it may be a secret itself that went astray.
+func readSecrets(c *console, flag, path, holds string) (string, error) {
 	f, err := os.Open(path) //nolint:gosec // the user says which file
 	if err != nil {
-		return "", fmt.Errorf("the %s file cannot be read: %w; give the path of one", flag, pathless(err))
+		return "", fmt.Errorf("the %s file cannot be read: %w; give the path of a file with %s", flag, pathless(err), holds)
 	}
 	defer func() { _ = f.Close() }() // only read
 	if info, err := f.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		c.complain("warning: others can read the %s file, which is secret: chmod 600 it", flag)
+		c.complain("warning: others can read the %s file, which has secrets in it: chmod 600 it", flag)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxClientsFile+1))
+	content, err := io.ReadAll(io.LimitReader(f, maxSecretsFile+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("the %s file cannot be read: %w", flag, pathless(err))
-	case len(content) > maxClientsFile:
+	case len(content) > maxSecretsFile:
 		return "", fmt.Errorf("the %s file is longer than 1 MiB", flag)
 	}
 	return string(content), nil

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Evenkeel authors
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// show prints what was measured of a fleet.
+func (b *bench) show(one crowd, rows []benchRow, first bool) {
+	if b.asJSON {
+		for _, row := range rows {
+			b.console.object(row)
+		}
+		return
+	}
+	if !first {
+		b.console.printf("")
+	}
+	marks := newPalette(b.console.outScreen.colour)
+	b.console.printf("%s on %s, jitter %v, delay %v: %.4g for each server",
+		plural(one.clients, "client"), plural(one.servers, "server"), one.jitter, one.delay, rows[0].Mean)
+	sheet := sheet{columns: []column{
+		{"algorithm", false},
+		{"max", true},
+		{"max/mean", true},
+		{"simulated", true},
+		{"agree", false},
+		{"requests", true},
+		{"ready", true},
+		{"p99", true},
+		{"age", true},
+		{"spread", true},
+		{"at once", true},
+	}}
+	for _, row := range rows {
+		cells := plain(
+			string(row.Algorithm), fmt.Sprintf("%.1f", row.Max), fmt.Sprintf("%.3f", row.MaxOverMean), fmt.Sprintf("%.1f", row.SimulatedMax),
+			"yes", fmt.Sprintf("%.1f", row.RequestsPerClient), showMilliseconds(row.ReadyMedian), showMilliseconds(row.ReadyP99),
+			showMilliseconds(row.Age), showMilliseconds(row.Spread), fmt.Sprintf("%.0f", row.AtOnce),
+		)
+		cells[4].style = marks.good
+		if !row.Agree {
+			cells[4].text, cells[4].style = "no", marks.bad
+		}
+		sheet.add(cells...)
+	}
+	for _, line := range sheet.lines(marks) {
+		b.console.printf("%s", line)
+	}
+	for _, row := range rows {
+		if row.MachineBound {
+			b.console.complain("warning: %s: this machine was the bottleneck: counts were %s old instead of %v, and spread over %s instead of %v; give a longer --jitter or fewer --clients",
+				row.Algorithm, showMilliseconds(row.Age), one.delay, showMilliseconds(row.Spread), one.jitter)
+		}
+	}
+}
+
+// showMilliseconds shows a time as people write it.
+func showMilliseconds(ms float64) string {
+	d := fromMilliseconds(ms)
+	if d < 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+func fromMilliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
