@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Evenkeel authors
 // SPDX-License-Identifier: MIT
 
+//go:build endtoend
+
 package evenkeel_test
 
 import (

@@ -65,9 +65,9 @@ left out:
   requests_per_client  probes, reservations and releases
   decide_ms_mean       from the start of a client to its pick
   connected            clients with a session at the end; not with --suite
-  even                 repeats that were even at the end: no server with more than
-                       1.05 times its share, rounded up; these fields where
-                       something happens or with --rebalance
+  even                 repeats that were even at the end: no server with more
+                       than 1.05 times its share, rounded up; these fields
+                       where something happens or with --rebalance
   even_after_s         how long after the last event these were, on average
   even_most_s          and the longest of them
   moved                with --rebalance, the part of the clients that moved
@@ -83,7 +83,7 @@ left out:
 const simulateExamples = `  evenkeel simulate
   evenkeel simulate --clients 10000 --servers 100 --repeats 1
   evenkeel simulate --scenario rolling-restart --servers 5 --html page.html
-  evenkeel simulate --scenario scale-up --clients 300 --servers 5 --rebalance 30s
+  evenkeel simulate --scenario scale-up --clients 300 --rebalance 30s
   evenkeel simulate --suite bar --json`
 
 func newSimulate(c *console) *cobra.Command {
