@@ -78,12 +78,13 @@ func (p *connectProxy) serve(client net.Conn) {
 	pumps.Wait()
 }
 
-// runProxyTest runs the test once more in a process of its own: package net/http reads the environment once.
-func runProxyTest(t *testing.T) {
+// runProxyTest runs the test once more in a process of its own: package net/http reads the environment once. Prepare
+// returns what is dialled and the servers that are to answer.
+func runProxyTest(t *testing.T, prepare func(f *fleet) (target string, want []string)) {
 	t.Helper()
 	f := newFleet(t, 2)
 	_, port, _ := strings.Cut(f.at(1), ":")
-	f.dns.SetAddrs(fleetName, netip.MustParseAddr(proxied(1)), netip.MustParseAddr(proxied(2)))
+	target, want := prepare(f)
 	proxy := newConnectProxy(t, map[string]string{
 		proxied(1) + ":" + port: f.at(1), proxied(2) + ":" + port: f.at(2),
 	})
@@ -92,7 +93,7 @@ func runProxyTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := exec.CommandContext(testContext(t), self, "-test.run=^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), "EVENKEEL_PROXY_TARGET="+f.target(), "EVENKEEL_PROXY_WANT="+f.at(1)+","+f.at(2),
+	child.Env = append(os.Environ(), "EVENKEEL_PROXY_TARGET="+target, "EVENKEEL_PROXY_WANT="+strings.Join(want, ","),
 		"HTTPS_PROXY=http://"+proxy.listener.Addr().String(), "https_proxy=", "NO_PROXY=", "no_proxy=")
 	if output, err := child.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, output)
@@ -122,7 +123,26 @@ func TestProxyOfTheEnvironmentDoesNotBypassTheResolver(t *testing.T) {
 		proxyChild(t)
 		return
 	}
-	runProxyTest(t)
+	runProxyTest(t, func(f *fleet) (string, []string) {
+		f.dns.SetAddrs(fleetName, netip.MustParseAddr(proxied(1)), netip.MustParseAddr(proxied(2)))
+		return f.target(), []string{f.at(1), f.at(2)}
+	})
+}
+
+// TestBackupsServeBehindAProxy: on the long way to a proxy an update returns before any policy has seen it.
+func TestBackupsServeBehindAProxy(t *testing.T) {
+	t.Parallel()
+	if target := os.Getenv("EVENKEEL_PROXY_TARGET"); target != "" {
+		eventually(t, dial(t, open(t, quick()), target), os.Getenv("EVENKEEL_PROXY_WANT"))
+		return
+	}
+	runProxyTest(t, func(f *fleet) (string, []string) {
+		f.dns.SetAddrs(node(1), netip.MustParseAddr(proxied(1)))
+		f.dns.SetAddrs(node(2), netip.MustParseAddr(proxied(2)))
+		f.dns.SetSRV(srvName, f.record(1, 0, 0), f.record(2, 1, 0))
+		f.stop(1)
+		return f.srvTarget(), []string{f.at(2)}
+	})
 }
 
 // proxied are addresses that no machine has, which only the proxy of the test leads anywhere.
