@@ -67,6 +67,8 @@ func newFront(config Config, run *serverRun, f *faults) *front {
 	protocols.SetUnencryptedHTTP2(settings == nil)
 	fr.http = &http.Server{
 		Handler: http.HandlerFunc(fr.serveHTTP), Protocols: protocols,
+		// As many as the real server allows: a prober that clients share has many requests waiting where answers are slow.
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	// Serve ends when close closes the listener, with an error that says no more.

@@ -134,7 +134,8 @@ func (c crowd) sumUp(runs []benchRun) benchRow {
 	spread = max(spread, c.jitter)
 	row.Age, row.Spread, row.AtOnce = rounded(milliseconds(age)), rounded(milliseconds(spread)), rounded(c.atOnce(age, spread))
 	row.Max, row.MaxOverMean, row.RequestsPerClient = rounded(row.Max), rounded(row.Max/mean), rounded(row.RequestsPerClient)
-	row.MachineBound = age-c.delay > max(laggingBy, time.Duration(laggingPart*float64(c.delay))) ||
+	row.MachineBound = age < c.delay || // counts came too late to be used at all
+		age-c.delay > max(laggingBy, time.Duration(laggingPart*float64(c.delay))) ||
 		spread-c.jitter > max(laggingBy, time.Duration(laggingPart*float64(c.jitter)))
 	return row
 }
