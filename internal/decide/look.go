@@ -80,6 +80,19 @@ func (m *Machine) age(now time.Duration) time.Duration {
 	return sum / max(n, 1)
 }
 
+// roundTrip is how long the usable candidates took to answer, on average. Unlike the age of their counts it does not grow
+// when a silent candidate holds the look up.
+func (m *Machine) roundTrip() time.Duration {
+	sum, n := time.Duration(0), time.Duration(0)
+	for i := range m.known {
+		if m.known[i].usable() {
+			sum += min(max(m.known[i].RTT, 0), maxAge)
+			n++
+		}
+	}
+	return sum / max(n, 1)
+}
+
 // estimate finds out how many decide at once, and acts upon it.
 func (m *Machine) estimate(now time.Duration) Action {
 	m.others = 0
@@ -90,7 +103,7 @@ func (m *Machine) estimate(now time.Duration) Action {
 			usable++
 		}
 	}
-	m.span = m.age(now)
+	m.span = m.roundTrip()
 	m.crowd = m.others*float64(len(m.config.Weights)) > float64(usable)
 	if !m.crowd {
 		return m.askRest()
