@@ -162,7 +162,11 @@ func readHost(host string) (string, netip.Addr, error) {
 func identify(found []grpcEndpoint) []Endpoint {
 	scale := newScale(found)
 	named := make([]Endpoint, len(found))
-	bearers := make(map[string]int, len(found))
+	type server struct {
+		host, name string
+		port       uint16
+	}
+	bearers, known := make(map[string]int, len(found)), make(map[server]bool, len(found))
 	for i, f := range found {
 		named[i] = Endpoint{Host: f.host, Port: f.port, Addrs: f.addrs, Weight: scale.weight(f.weight), Absolute: f.absolute}
 		switch {
@@ -171,7 +175,10 @@ func identify(found []grpcEndpoint) []Endpoint {
 		case f.serverName != "" && f.serverName != f.host:
 			named[i].ServerName = f.serverName // Host is to be looked up
 		}
-		bearers[named[i].Addr()]++
+		if same := (server{f.host, f.serverName, f.port}); !known[same] { // a server that stands twice is one bearer
+			known[same] = true
+			bearers[named[i].Addr()]++
+		}
 	}
 	endpoints := named[:0]
 	seen := make(map[string]bool, len(found))
