@@ -53,10 +53,11 @@
 //
 // # Configuration
 //
-// [WithAddrs] gives the endpoints of another resolver their addresses. [Static] takes the endpoints themselves. [SRV] takes an [SRVConfig] and [NewDNS] a [DNSConfig]: the name, and a name
+// [Static] takes the endpoints themselves. [SRV] takes an [SRVConfig] and [NewDNS] a [DNSConfig]: the name, and a name
 // server when the ones of the system shall not be asked. A lookup takes 5 s at most, of which the addresses of the targets
-// of SRV records get 2 s. [NewPoller] takes a [PollerConfig], whose waits all have defaults.
-// [FromGRPC] takes a [GRPCConfig], whose zero value is the default. [SystemResolver] is the resolver of addresses for everything that dials.
+// of SRV records get 2 s. [WithAddrs] gives the endpoints of another resolver their addresses. [NewPoller] takes a
+// [PollerConfig], whose waits all have defaults, and [FromGRPC] a [GRPCConfig], whose zero value is the default.
+// [SystemResolver] is the resolver of addresses for everything that dials.
 //
 // # Errors
 //
