@@ -20,13 +20,13 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ type memoryServer struct {
 
 	name     string
 	interval time.Duration // between keep-alives; 1 s
-	listener *bufconn.Listener
+	listener *memnet.Listener
 	server   *grpc.Server
 
 	// pulse returns what the Connect stream does with its n-th keep-alive, counted from 0: send an id, wait for a
@@ -181,7 +181,7 @@ func newMemoryCluster(t *testing.T, names ...string) *memoryCluster {
 	c := &memoryCluster{servers: make(map[string]*memoryServer)}
 	for _, name := range names {
 		s := &memoryServer{
-			name: name, interval: time.Second, listener: bufconn.Listen(64 << 10), server: grpc.NewServer(
+			name: name, interval: time.Second, listener: memnet.Listen(), server: grpc.NewServer(
 				grpc.MaxConcurrentStreams(100),
 				grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 			),

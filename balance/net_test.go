@@ -19,6 +19,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 )
 
 // protocol is how a test server and its prober speak to each other.
@@ -200,7 +201,7 @@ func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 	if err := m.Listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	listener := newPipes()
+	listener := memnet.Listen()
 	m.Listener = listener
 	m.start(t, p)
 	config := balance.ProberConfig{Plaintext: p == h2c}
@@ -220,7 +221,7 @@ func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 				return nil, ctx.Err()
 			}
 		}
-		conn, err := listener.dial(ctx)
+		conn, err := listener.DialContext(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -238,50 +239,6 @@ func (m *memory) dialled() int {
 	defer m.mu.Unlock()
 	return m.dials
 }
-
-// pipes is a listener in memory. Its connections are those of net.Pipe, which unlike others start no timer for a
-// deadline in the past: timers that are due when they start, on several goroutines of a bubble at once, upset the race
-// detector of Go 1.26 (golang/go#78156).
-type pipes struct {
-	dialled chan net.Conn
-	once    sync.Once
-	closed  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{dialled: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.dialled <- server:
-		return client, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.dialled:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe" }
 
 // addressed is a connection in memory that has an address, and that can go dead without either side being told.
 type addressed struct {

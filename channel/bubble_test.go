@@ -17,17 +17,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/evenkeel-go/evenkeel/channel"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 )
 
 // bubble is a set of servers and a source of endpoints without sockets, for tests in which time is not real.
 type bubble struct {
 	*testing.T
 
-	servers   map[string]*bufconn.Listener
+	servers   map[string]*memnet.Listener
 	blackhole map[string]chan struct{} // by server; closed when nothing comes back from it any more
 
 	mu    sync.Mutex
@@ -39,9 +39,9 @@ type bubble struct {
 
 func newBubble(t *testing.T, names ...string) *bubble {
 	t.Helper()
-	b := &bubble{T: t, servers: make(map[string]*bufconn.Listener), blackhole: make(map[string]chan struct{}), began: time.Now()}
+	b := &bubble{T: t, servers: make(map[string]*memnet.Listener), blackhole: make(map[string]chan struct{}), began: time.Now()}
 	for _, name := range names {
-		listener := bufconn.Listen(1 << 16)
+		listener := memnet.Listen()
 		b.servers[name] = listener
 		b.blackhole[name] = make(chan struct{})
 		s := newServer(name)

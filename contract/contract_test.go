@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -27,6 +26,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
 	"github.com/evenkeel-go/evenkeel/contract/internal/registry"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 )
 
 // files are the generated files and the names that they define.
@@ -178,7 +178,7 @@ func dialEcho(t *testing.T) (*echo, *grpc.ClientConn) {
 	server := grpc.NewServer()
 	clientspb.RegisterConnectionServiceServer(server, service)
 	hostpb.RegisterServerServer(server, service)
-	listener := bufconn.Listen(1 << 16)
+	listener := memnet.Listen()
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///echo", grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -19,10 +19,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -56,7 +56,7 @@ func serveTCP(t *testing.T, config server.Config) *fixture {
 // serves, the server is given to the functions.
 func serveMemory(t *testing.T, config server.Config, before ...func(*server.Server)) *fixture {
 	t.Helper()
-	listener := bufconn.Listen(1 << 18)
+	listener := memnet.Listen()
 	f := serve(t, config, listener, before...)
 	f.addr = "localhost:35000"
 	f.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }

@@ -23,11 +23,11 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 	"github.com/evenkeel-go/evenkeel/contract/hostpb"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -129,7 +129,7 @@ func TestServeAfterClose(t *testing.T) {
 	}
 	s.Close()
 	s.Close()
-	listener := bufconn.Listen(1)
+	listener := memnet.Listen()
 	if err := s.Serve(listener); !errors.Is(err, server.ErrClosed) {
 		t.Errorf("serve: got %v, want %v", err, server.ErrClosed)
 	}
@@ -192,7 +192,7 @@ func (f *failing) Accept() (net.Conn, error) {
 func TestAcceptErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory := bufconn.Listen(1 << 16)
+		memory := memnet.Listen()
 		f := serve(t, server.Config{Plaintext: true}, &failing{memory, []error{shortOf{}, shortOf{}, shortOf{}}})
 		f.addr = "x"
 		f.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return memory.DialContext(ctx) }
@@ -210,7 +210,7 @@ func TestAcceptErrors(t *testing.T) {
 	}
 	defer s.Close()
 	broken := errors.New("broken")
-	if err := s.Serve(&failing{bufconn.Listen(1), []error{broken}}); !errors.Is(err, broken) {
+	if err := s.Serve(&failing{memnet.Listen(), []error{broken}}); !errors.Is(err, broken) {
 		t.Errorf("serve: got %v, want the listener's error", err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 )
 
 func TestNewLooksLikeTheStockServersCertificate(t *testing.T) {
@@ -147,7 +147,7 @@ func newCA(t *testing.T) *devcert.CA {
 // unbuffered one both sides can be stuck in a write, the client with its alert and the server with its session ticket.
 func handshake(t *testing.T, certificate tls.Certificate, client *tls.Config) error {
 	t.Helper()
-	listener := bufconn.Listen(1 << 16)
+	listener := memnet.Listen()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

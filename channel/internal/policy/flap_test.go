@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -87,6 +88,7 @@ func TestFlappingEndpointIsWaitedForWhenTheOthersGo(t *testing.T) {
 			t.Errorf("dialled %d times in 40 s while another endpoint was ready, want at most 15", got)
 		}
 		steady.stop()
+		synctest.Wait() // a call that is on its way to it would be lost with it
 		begin := time.Now()
 		got, err := c.who()
 		if took := time.Since(begin); err != nil || got != "b" || took > 1100*time.Millisecond {

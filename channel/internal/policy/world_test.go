@@ -19,11 +19,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/evenkeel-go/evenkeel/channel/internal/policy"
+	"github.com/evenkeel-go/evenkeel/internal/memnet"
 )
 
 const (
@@ -63,7 +63,7 @@ func newLoopback(tb testing.TB) *world {
 type node struct {
 	world    *world
 	addr     string
-	memory   *bufconn.Listener // nil on loopback
+	memory   *memnet.Listener // nil on loopback
 	server   *grpc.Server
 	health   *health.Server
 	calls    atomic.Int64
@@ -76,7 +76,7 @@ type node struct {
 func (w *world) start(addr string, opts ...grpc.ServerOption) *node {
 	w.tb.Helper()
 	n := &node{world: w, addr: addr, health: health.NewServer()}
-	n.memory = bufconn.Listen(1 << 16)
+	n.memory = memnet.Listen()
 	var listener net.Listener = n.memory
 	if w.loopback {
 		if addr == "" {
