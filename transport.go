@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 )
 
 const (
@@ -177,7 +178,7 @@ func (c *observedCreds) ClientHandshake(
 	if err != nil {
 		return nil, nil, err
 	}
-	return &observedConn{Conn: conn, broken: &c.transport.broken}, info, nil
+	return &observedConn{Conn: certerr.HearOut(conn), broken: &c.transport.broken}, info, nil
 }
 
 func (c *observedCreds) Clone() credentials.TransportCredentials {

@@ -101,7 +101,7 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 		if ctx.Err() != nil && answer.rtt >= silenceAfter {
 			p.pool.retire(conn) // it may be dead without knowing: the next probe gets a fresh one
 		}
-		return answer, reused && ctx.Err() == nil, exchangeError(ctx, err)
+		return answer, reused && ctx.Err() == nil, exchangeError(ctx, conn.cause(err))
 	}
 	answer.status, answer.proto, answer.tls = response.StatusCode, response.Proto, response.TLS
 	answer.header = response.Header

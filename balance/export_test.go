@@ -7,6 +7,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"runtime"
 
 	"github.com/evenkeel-go/evenkeel/discover"
 )
@@ -55,4 +56,22 @@ func (p *Penalties) EntriesForTest() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.entries)
+}
+
+// AskTheDeadForTest asks the endpoint on a connection that the server has ended before the request. Without TLS there is no
+// word of why.
+func AskTheDeadForTest(ctx context.Context, p *HTTPProber, endpoint discover.Endpoint) error {
+	conn, err := p.connect(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	for conn.Err() == nil && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	response, err := conn.RoundTrip(p.request(ctx, &question{endpoint: endpoint}))
+	if err != nil {
+		return exchangeError(ctx, conn.cause(err))
+	}
+	return response.Body.Close()
 }

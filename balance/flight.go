@@ -24,7 +24,7 @@ type flight struct {
 	// The rest is guarded by pool.mu; conn and err may also be read once done is closed.
 	waiters int
 	owned   bool        // the caller who started it still waits
-	conn    *pooledConn // with one request reserved for the owner, if there is one
+	conn    *pooledConn // with one request reserved for the owner, if there is one, and err is nil
 	err     error
 }
 
@@ -47,6 +47,9 @@ func (p *pool) conn(ctx context.Context, t *target, endpoint discover.Endpoint) 
 			return conn, true, nil
 		}
 		conn, err = p.await(ctx, waiting)
+		if err != nil && conn != nil { // it had ended by the time it was there
+			err = exchangeError(ctx, conn.cause(err))
+		}
 		if err != nil {
 			return nil, false, err
 		}

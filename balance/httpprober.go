@@ -260,13 +260,14 @@ func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*
 	scheme := "http"
 	if p.tls != nil {
 		scheme = "https"
-		secured := tls.Client(conn, p.tlsFor(endpoint))
+		pooled.hearing = certerr.HearOut(conn)
+		secured := tls.Client(pooled.hearing, p.tlsFor(endpoint))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			_ = conn.Close() // the handshake's error is the one that matters
 			return nil, handshakeError(certerr.Explain(err, endpoint.VerifyName()))
 		}
 		pooled.http2 = secured.ConnectionState().NegotiatedProtocol == "h2"
-		conn = secured
+		conn, pooled.secured = secured, secured
 	}
 	handed := context.WithValue(ctx, handedKey{}, conn)
 	pooled.ClientConn, err = p.transport.NewClientConn(handed, scheme, endpoint.Authority())

@@ -5,6 +5,9 @@ package balance
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 )
 
 const (
@@ -57,10 +61,26 @@ type target struct {
 // pooledConn is one connection. Its last two fields are guarded by pool.mu.
 type pooledConn struct {
 	*http.ClientConn
+	secured  *tls.Conn        // nil without TLS
+	hearing  *certerr.Hearing // what TLS stands on; nil without
 	addr     netip.AddrPort
 	http2    bool
 	retired  time.Time // when it was found silent and stopped taking requests; zero while it takes them
 	lastUsed time.Time
+}
+
+// cause returns why a request failed with err: what TLS has to say of the end of the connection, where it says anything.
+// net/http has no word of it for a request that came too late.
+func (c *pooledConn) cause(err error) error {
+	if c.secured == nil || c.Err() == nil || !c.hearing.Wait() {
+		return err
+	}
+	var one [1]byte
+	_, last := c.secured.Read(one[:]) // nothing more comes; an alert that came is remembered
+	if said, ok := errors.AsType[*net.OpError](last); ok && said.Op == "remote error" {
+		return said
+	}
+	return err
 }
 
 func newPool(connect func(context.Context, discover.Endpoint) (*pooledConn, error)) *pool {

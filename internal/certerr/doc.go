@@ -8,6 +8,8 @@
 //		return certerr.Explain(err, "node1.example")
 //	}
 //
+// What a server says at last is easily lost with the connection: [HearOut].
+//
 // # Configuration
 //
 // There is none.
