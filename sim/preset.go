@@ -27,6 +27,8 @@ type PresetKind struct {
 	// About says in a few words what happens.
 	About string
 	shape func(*Scenario)
+	// servers is how many there must be at least for it to happen; 0 means one.
+	servers int
 }
 
 // Times of the presets: a fleet has settled after settled, and what follows lasts that long.
@@ -36,47 +38,50 @@ const (
 	restarting = 8 * time.Second // of one server in a rolling restart
 	// The same in intervals, where clients rebalance.
 	settledLooks, aftermathLooks = 3, 4
+	// twoOfFive is the least number of servers of which two of five are one.
+	twoOfFive = 3
 )
 
 // Presets returns the scenarios that have a name.
 func Presets() []PresetKind {
 	return []PresetKind{
-		{"cold-start", "all clients start at once", func(s *Scenario) { s.Length = settled }},
-		{"death", "one server dies", func(s *Scenario) { s.happens(Die, 0) }},
-		{"back", "one server dies and comes back", func(s *Scenario) {
+		{Name: "cold-start", About: "all clients start at once", shape: func(s *Scenario) { s.Length = settled }},
+		{Name: "death", About: "one server dies", shape: func(s *Scenario) { s.happens(Die, 0) }},
+		{Name: "back", About: "one server dies and comes back", shape: func(s *Scenario) {
 			s.happens(Die, 0)
 			s.happens(Rise, 0)
 			s.Events[1].At += settled
 			s.Length += settled
 		}},
-		{"rolling-restart", "one server after the other is restarted", (*Scenario).rollOver},
-		{"scale-up", "two servers are added for three", func(s *Scenario) {
+		{Name: "rolling-restart", About: "one server after the other is restarted", shape: (*Scenario).rollOver},
+		{Name: "scale-up", About: "two servers are added for three", servers: twoOfFive, shape: func(s *Scenario) {
 			s.Later = s.Servers * 2 / 5
 			for i := range s.Later {
 				s.happens(Rise, s.Servers-1-i)
 			}
 		}},
-		{"scale-down", "two of five servers are taken away", func(s *Scenario) {
+		{Name: "scale-down", About: "two of five servers are taken away", servers: twoOfFive, shape: func(s *Scenario) {
 			for i := range s.Servers * 2 / 5 {
 				s.happens(Leave, i)
 			}
 		}},
-		{"hollow-server", "one server answers probes and cannot serve", func(s *Scenario) { s.happens(Hollow, 0) }},
-		{"frozen-server", "one server says nothing any more", func(s *Scenario) { s.happens(Fall, 0) }},
-		{"capacities", "every second server takes twice the clients", func(s *Scenario) {
+		{Name: "hollow-server", About: "one server answers probes and cannot serve", shape: func(s *Scenario) { s.happens(Hollow, 0) }},
+		{Name: "frozen-server", About: "one server says nothing any more", shape: func(s *Scenario) { s.happens(Fall, 0) }},
+		{Name: "capacities", About: "every second server takes twice the clients", shape: func(s *Scenario) {
 			s.Capacities, s.Length = []uint16{1, 2}, settled
 		}},
-		{"round-trips", "servers are near and far", func(s *Scenario) {
+		{Name: "round-trips", About: "servers are near and far", shape: func(s *Scenario) {
 			s.RTTs, s.Length = []time.Duration{s.RTT / 10, s.RTT, 2 * s.RTT}, settled
 		}},
-		{"lost-reservations", "three of ten reservations never arrive", func(s *Scenario) {
+		{Name: "lost-reservations", About: "three of ten reservations never arrive", shape: func(s *Scenario) {
 			s.LoseReservations, s.Length = .3, settled+aftermath
 		}},
-		{"mixed-fleet", "half of the clients are stock ones", func(s *Scenario) { s.StockClients, s.Length = .5, settled }},
+		{Name: "mixed-fleet", About: "half of the clients are stock ones", shape: func(s *Scenario) { s.StockClients, s.Length = .5, settled }},
 	}
 }
 
-// Preset returns the scenario of that name in that size.
+// Preset returns the scenario of that name in that size. The error says what cannot be meant by the size, or which names there
+// are.
 func Preset(name string, size Size) (Scenario, error) {
 	var names []string
 	for _, kind := range Presets() {
@@ -87,6 +92,9 @@ func Preset(name string, size Size) (Scenario, error) {
 		s := Scenario{Name: name, Clients: size.Clients, Servers: size.Servers, RTT: size.RTT, Jitter: size.Jitter, Rebalance: size.Rebalance}
 		if s.Jitter == 0 {
 			s.Jitter = DefaultJitter
+		}
+		if s.Servers < kind.servers {
+			return s, fmt.Errorf("sim: %s needs %d servers at least, got %d", name, kind.servers, s.Servers)
 		}
 		kind.shape(&s)
 		if len(s.Events) == 0 && s.Rebalance > 0 {
