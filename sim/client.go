@@ -176,7 +176,7 @@ func (c *client) enter(n *node) {
 	if c.looker != nil {
 		c.looker.decision.Began(c.world.now)
 	}
-	c.world.weigh()
+	c.world.changed(n)
 }
 
 // leave ends a session.
@@ -185,7 +185,7 @@ func (c *client) leave(n *node) {
 	if c.stock {
 		n.stocks--
 	}
-	c.world.weigh()
+	c.world.changed(n)
 }
 
 // failed leaves the server out and picks again. A reservation that cannot be released stays until it expires.

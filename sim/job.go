@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -16,17 +17,17 @@ type job struct {
 	scenario  Scenario
 	algorithm Algorithm
 	seed      uint64
-	points    int // of history
+	trace     *trace // nil where nobody asks for a history
 	result    Result
 	err       error
 }
 
 func (j *job) run(ctx context.Context) {
-	j.result, j.err = RunWithHistory(ctx, j.scenario, j.algorithm, j.seed, j.points)
+	j.result, j.err = runTraced(ctx, &j.scenario, j.algorithm, j.seed, j.trace)
 }
 
 // runAll runs the jobs, several at a time, the last ones first: those are the longest ones of a suite, of which none should
-// be left to one worker at the end.
+// be left to one worker at the end. It tells at once that none is done, and counts no job that ended with its context.
 func runAll(ctx context.Context, jobs []job, workers int, progress func(done, all int)) error {
 	var (
 		mu   sync.Mutex
@@ -43,12 +44,17 @@ func runAll(ctx context.Context, jobs []job, workers int, progress func(done, al
 		left--
 		return &jobs[left]
 	}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	progress(0, len(jobs))
 	for range workers {
 		wg.Go(func() {
 			for j := take(); j != nil; j = take() {
 				j.run(ctx)
 				mu.Lock()
-				if done++; progress != nil {
+				if ctx.Err() == nil {
+					done++
 					progress(done, len(jobs))
 				}
 				mu.Unlock()
@@ -66,15 +72,19 @@ func runAll(ctx context.Context, jobs []job, workers int, progress func(done, al
 	return errors.Join(errs...)
 }
 
-// standardError is how far chance may have the mean of max/mean off.
-func standardError(jobs []job, mean float64) float64 {
-	if len(jobs) < 2 {
-		return 0
+// meanOf is the mean of what has a value, which 0 is not, and how far chance may have it off; 0 where nothing has one.
+func meanOf(values []float64) (mean, standardError float64) {
+	values = slices.DeleteFunc(values, func(x float64) bool { return x == 0 })
+	n := float64(len(values))
+	for _, x := range values {
+		mean += x / n
 	}
-	squares, n := 0.0, float64(len(jobs))
-	for i := range jobs {
-		off := jobs[i].result.MaxOverMean - mean
-		squares += off * off
+	if n < 2 {
+		return mean, 0
 	}
-	return math.Sqrt(squares / (n - 1) / n)
+	squares := 0.0
+	for _, x := range values {
+		squares += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(squares / (n - 1) / n)
 }

@@ -18,53 +18,38 @@ import (
 //go:embed page.html
 var pageText string
 
-// The measures of a chart, in the units of its view box.
-const (
-	chartWidth, chartHeight = 640.0, 260.0
-	marginLeft, marginRight = 44.0, 12.0
-	marginTop, marginBottom = 12.0, 26.0
-)
-
 // page is what the template is filled with.
 type page struct {
-	Title string
-	Facts []string
-	Rows  []pageRow
-	Data  template.JS
+	Title   string
+	Facts   []string
+	Events  []happening
+	Columns []string
+	Rows    []pageRow
+	Charts  []*chart
+	Notes   []string // on the charts
+	// What the columns are of, besides that of any scenario.
+	Tracked, Moves, Stock bool
+	Data                  template.JS
 }
 
 // pageRow is one algorithm.
 type pageRow struct {
-	Name, Says               string
-	Ratio, Error, Worst      string
-	Requests, Decide, Online string
-	Ours, Best               bool
-	Width                    string // of the bar, in percent
-	Chart                    *chart
+	Name, Says string
+	Cells      []pageCell
+	Ours, Best bool
+	Width      string // of the bar, in percent; empty for none
 }
 
-// chart has the lines of all servers of one simulation.
-type chart struct {
-	Lines     []line
-	Even      string // the path of the mean
-	Across    []tick // levels
-	Along     []tick // points in time
-	Left, Top float64
-	Right     float64
-	Bottom    float64
+// pageCell is one number of an algorithm. The title is that of its column: on a narrow screen there are no columns.
+type pageCell struct {
+	Title, Text string
 }
 
-type line struct {
-	Path, Colour string
-}
-
-type tick struct {
-	At    float64
-	Label string
-}
+// none stands where there is no value.
+const none = "–"
 
 // WritePage writes the comparison as one HTML page that needs nothing else. The charts are those of algorithms whose first
-// repeat has a history.
+// repeat has a history; without any there is no part for them.
 func WritePage(w io.Writer, scenario Scenario, compared []Compared) error {
 	filled, err := template.New("page").Parse(pageText)
 	if err != nil {
@@ -82,55 +67,105 @@ func WritePage(w io.Writer, scenario Scenario, compared []Compared) error {
 
 func newPage(scenario *Scenario, compared []Compared) (*page, error) {
 	p := &page{
-		Title: scenario.Name,
-		Facts: []string{
-			grouped(scenario.Clients) + " clients", grouped(scenario.Servers) + " servers",
-			scenario.RTT.String() + " round trip", scenario.Jitter.String() + " jitter",
-		},
-	}
-	if len(scenario.RTTs) > 0 {
-		p.Facts[2] = "round trips from " + scenario.RTTs[0].String()
+		Title: scenario.Name, Facts: facts(scenario, compared), Events: happenings(scenario),
+		Tracked: scenario.tracked(), Moves: scenario.Rebalance > 0, Stock: scenario.StockClients > 0,
 	}
 	most, best := 1.0, math.Inf(1)
-	level := 1
 	for i := range compared {
-		most, best = max(most, compared[i].MaxOverMean), min(best, compared[i].MaxOverMean)
-		if compared[i].Algorithm != Classic { // its peak would flatten the others
-			level = max(level, compared[i].First.highest())
+		if ratio := compared[i].MaxOverMean; ratio > 0 {
+			most, best = max(most, ratio), min(best, ratio)
 		}
 	}
-	var histories [][]Moment
 	for i := range compared {
-		row := newRow(&compared[i], most)
+		row := newRow(scenario, &compared[i], most)
 		row.Best = compared[i].MaxOverMean == best
-		own := compared[i].First.highest()
-		if history := compared[i].First.History; len(history) > 1 {
-			row.Chart = newChart(history, max(level, own))
-			histories = append(histories, history)
-		}
 		p.Rows = append(p.Rows, row)
 	}
-	data, err := json.Marshal(histories)
+	if len(p.Rows) > 0 {
+		for _, c := range p.Rows[0].Cells {
+			p.Columns = append(p.Columns, c.Title)
+		}
+	}
+	p.Charts, p.Notes = newCharts(scenario, compared, p.Events)
+	var data []any
+	for _, c := range p.Charts {
+		data = append(data, c.data)
+	}
+	encoded, err := json.Marshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
-	p.Data = template.JS(data) //nolint:gosec // numbers only
+	p.Data = template.JS(encoded) //nolint:gosec // numbers only
 	return p, nil
 }
 
-func newRow(c *Compared, most float64) pageRow {
-	// The distance from even, on a scale on which ten times the distance is one step more.
-	step := func(x float64) float64 { return math.Log10(1 + 100*max(0, x-1)) }
-	width := 1.5
-	if most > 1 {
-		width += 98.5 * step(c.MaxOverMean) / step(most)
+// facts say what was simulated, and how many times.
+func facts(s *Scenario, compared []Compared) []string {
+	all := []string{counted(s.Clients, "client"), counted(s.Servers, "server"), s.RTT.String() + " round trip"}
+	if len(s.RTTs) > 0 {
+		all[2] = "round trips " + listed(s.RTTs) + " in turn"
 	}
-	return pageRow{
+	all = append(all, "jitter "+s.Jitter.String())
+	if len(s.Capacities) > 0 {
+		all = append(all, "capacities "+listed(s.Capacities)+" in turn")
+	}
+	if s.StockClients > 0 {
+		all = append(all, percent(s.StockClients)+" stock clients")
+	}
+	if s.LoseReservations > 0 {
+		all = append(all, percent(s.LoseReservations)+" of reservations lost")
+	}
+	rebalancing := "no rebalancing"
+	if s.Rebalance > 0 {
+		rebalancing = "rebalancing every " + s.Rebalance.String()
+	}
+	all = append(all, rebalancing, "up to "+s.Length.String()+" long")
+	if len(compared) > 0 {
+		all = append(all, counted(compared[0].Repeats, "repeat"), "seed "+strconv.FormatUint(compared[0].Seed, 10))
+	}
+	return all
+}
+
+func newRow(s *Scenario, c *Compared, most float64) pageRow {
+	row := pageRow{
 		Name: string(c.Algorithm), Says: c.Algorithm.about(), Ours: c.Algorithm == Evenkeel || c.Algorithm == EvenkeelStock,
-		Ratio: fmt.Sprintf("%.3f", c.MaxOverMean), Error: fmt.Sprintf("%.3f", c.StandardError), Worst: fmt.Sprintf("%.2f", c.Worst),
-		Requests: fmt.Sprintf("%.1f", c.RequestsPerClient), Decide: c.DecideMean.Round(time.Millisecond).String(),
-		Online: grouped(int(math.Round(c.Connected))), Width: fmt.Sprintf("%.1f", width),
+		Cells: []pageCell{
+			{"max / mean", ratio("%.3f", c.MaxOverMean)},
+			{"±", fmt.Sprintf("%.3f", c.StandardError)},
+			{"worst", ratio("%.2f", c.Worst)},
+			{"requests a client", fmt.Sprintf("%.1f", c.RequestsPerClient)},
+			{"time to decide", millis(c.DecideMean)},
+			{"connected", grouped(int(math.Round(c.Connected)))},
+		},
 	}
+	if c.MaxOverMean > 0 {
+		row.Width = fmt.Sprintf("%.1f", barWidth(c.MaxOverMean, most))
+	}
+	if s.tracked() {
+		after, longest := none, none
+		if c.Even > 0 {
+			after, longest = c.EvenAfter.Round(time.Second).String(), c.EvenMost.Round(time.Second).String()
+		}
+		row.Cells = append(row.Cells, pageCell{"even", fmt.Sprintf("%d of %d", c.Even, c.Repeats)}, pageCell{"after", after}, pageCell{"longest", longest})
+	}
+	if s.Rebalance > 0 {
+		row.Cells = append(row.Cells, pageCell{"moved", percent(c.Rebalanced)}, pageCell{"twice", grouped(c.RebalancedTwice)})
+	}
+	if s.StockClients > 0 {
+		row.Cells = append(row.Cells, pageCell{"stock max / mean", ratio("%.3f", c.StockMaxOverMean)},
+			pageCell{"stock load", ratio("%.3f", c.StockLoad)}, pageCell{"stock decide", millis(c.StockDecideMean)})
+	}
+	return row
+}
+
+// barWidth is the distance from even, on a scale on which ten times the distance is one step more.
+func barWidth(ratio, most float64) float64 {
+	step := func(x float64) float64 { return math.Log10(1 + 100*max(0, x-1)) }
+	const least = 1.5
+	if most <= 1 {
+		return least
+	}
+	return least + (100-least)*step(ratio)/step(most)
 }
 
 // about says in a few words what the algorithm does.
@@ -145,74 +180,36 @@ func (a Algorithm) about() string {
 	}[a]
 }
 
-// highest is the most connections that a server had at any time.
-func (r *Result) highest() int {
-	most := 0
-	for _, moment := range r.History {
-		for _, count := range moment.Counts {
-			most = max(most, count)
-		}
+// ratio writes a ratio to a mean, which is 0 where there is none.
+func ratio(format string, x float64) string {
+	if x == 0 {
+		return none
 	}
-	return most
+	return fmt.Sprintf(format, x)
 }
 
-func newChart(history []Moment, highest int) *chart {
-	c := &chart{Left: marginLeft, Top: marginTop, Right: chartWidth - marginRight, Bottom: chartHeight - marginBottom}
-	end := history[len(history)-1].At
-	step, top := niceStep(float64(highest))
-	x := func(at time.Duration) float64 { return c.Left + (c.Right-c.Left)*at.Seconds()/end.Seconds() }
-	y := func(count float64) float64 { return c.Bottom - (c.Bottom-c.Top)*count/top }
-	servers := len(history[0].Counts)
-	for server := range servers {
-		var path strings.Builder
-		for i, moment := range history {
-			point(&path, i, x(moment.At), y(float64(moment.Counts[server])))
-		}
-		// The golden angle puts neighbours far apart on the circle of colours.
-		hue := math.Mod(200+137.508*float64(server), 360)
-		c.Lines = append(c.Lines, line{Path: path.String(), Colour: fmt.Sprintf("hsl(%.0f 62%% 55%%)", hue)})
-	}
-	var even strings.Builder
-	for i, moment := range history {
-		sum := 0
-		for _, count := range moment.Counts {
-			sum += count
-		}
-		point(&even, i, x(moment.At), y(float64(sum)/float64(servers)))
-	}
-	c.Even = even.String()
-	for level := 0.0; level <= top+step/2; level += step {
-		c.Across = append(c.Across, tick{At: y(level), Label: strconv.FormatFloat(level, 'f', -1, 64)})
-	}
-	seconds, last := niceStep(end.Seconds())
-	for at := 0.0; at <= min(last, end.Seconds()); at += seconds {
-		c.Along = append(c.Along, tick{At: c.Left + (c.Right-c.Left)*at/end.Seconds(), Label: strconv.FormatFloat(at, 'f', -1, 64) + " s"})
-	}
-	return c
+func millis(d time.Duration) string { return d.Round(time.Millisecond).String() }
+
+// percent writes a part of 1.
+func percent(part float64) string {
+	return strconv.FormatFloat(math.Round(1000*part)/10, 'f', -1, 64) + " %"
 }
 
-// point adds a point to a path of SVG.
-func point(path *strings.Builder, i int, x, y float64) {
-	verb := "L"
-	if i == 0 {
-		verb = "M"
+// counted writes how many there are of a thing.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
 	}
-	fmt.Fprintf(path, "%s%.1f %.1f", verb, x, y)
+	return grouped(n) + " " + thing
 }
 
-// niceStep returns the distance of some four ticks that people like to read, and the last of them, not below the most.
-func niceStep(most float64) (step, last float64) {
-	const ticks = 4
-	raw := max(most, 1) / ticks
-	power := math.Pow(10, math.Floor(math.Log10(raw)))
-	step = 10 * power
-	for _, times := range []float64{1, 2, 2.5, 5} {
-		if times*power >= raw {
-			step = times * power
-			break
-		}
+// listed writes the values one behind the other.
+func listed[T any](values []T) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = fmt.Sprint(value)
 	}
-	return step, math.Ceil(most/step) * step
+	return strings.Join(texts, ", ")
 }
 
 // grouped writes a number with narrow blanks between thousands.

@@ -41,14 +41,9 @@ type Result struct {
 	// clients, over the mean of all servers.
 	StockMaxOverMean, StockLoad float64
 	StockDecideMean             time.Duration
-	// History has the connected clients over time, at equal distances; empty where none was asked for.
+	// History has the connected clients over time, at equal distances; empty where none was asked for. Of RunWithHistory it
+	// is that of the whole Length.
 	History []Moment
-}
-
-// Moment is a point in the history of a simulation.
-type Moment struct {
-	At     time.Duration
-	Counts []int
 }
 
 // Run simulates the scenario with an algorithm. It returns the error of a scenario that cannot be meant, or of ctx.
@@ -56,37 +51,43 @@ func Run(ctx context.Context, scenario Scenario, algorithm Algorithm, seed uint6
 	return RunWithHistory(ctx, scenario, algorithm, seed, 0)
 }
 
-// RunWithHistory is Run with so many points of history.
+// RunWithHistory is Run with so many points of history, the first at the beginning and the last at the end.
 func RunWithHistory(ctx context.Context, scenario Scenario, algorithm Algorithm, seed uint64, points int) (Result, error) {
+	if points < 1 {
+		return runTraced(ctx, &scenario, algorithm, seed, nil)
+	}
+	var t trace
+	result, err := runTraced(ctx, &scenario, algorithm, seed, &t)
+	if err != nil {
+		return Result{}, err
+	}
+	result.History = t.history(&scenario, scenario.Length, points)
+	return result, nil
+}
+
+// runTraced simulates the scenario, and writes down what its history is made of where t is not nil.
+func runTraced(ctx context.Context, scenario *Scenario, algorithm Algorithm, seed uint64, t *trace) (Result, error) {
 	if err := scenario.Validate(); err != nil {
 		return Result{}, err
 	}
 	if !slices.Contains(Algorithms(), algorithm) {
 		return Result{}, fmt.Errorf("sim: no such algorithm: there are %v", Algorithms())
 	}
-	w := newWorld(&scenario, algorithm, seed)
-	history := w.runThrough(ctx, points)
+	w := newWorld(scenario, algorithm, seed)
+	w.record(t)
+	w.run(ctx, scenario.Length)
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("simulate: %w", err)
 	}
-	result := w.result(algorithm)
-	result.History = history
-	return result, nil
+	return w.result(algorithm), nil
 }
 
-// runThrough runs the simulation to its end, and looks at it at equal distances on the way.
-func (w *world) runThrough(ctx context.Context, points int) []Moment {
-	var history []Moment
-	for i := range points {
-		at := w.scenario.Length * time.Duration(i) / time.Duration(points)
-		w.run(ctx, at)
-		history = append(history, Moment{At: at, Counts: w.counts()})
+// record has the world write down from now on what becomes of its servers.
+func (w *world) record(t *trace) {
+	w.trace = t
+	for _, n := range w.nodes {
+		t.note(w.now, n)
 	}
-	w.run(ctx, w.scenario.Length)
-	if points > 0 {
-		history = append(history, Moment{At: w.scenario.Length, Counts: w.counts()})
-	}
-	return history
 }
 
 func (w *world) counts() []int {
@@ -167,9 +168,15 @@ func (w *world) maxOverMean(count func(*node) int) (worst float64, ok bool) {
 	return most / mean, true
 }
 
-// weigh notes since when the fleet is even. It is called whenever sessions or servers have changed.
+// changed notes that the sessions or the condition of a server have changed.
+func (w *world) changed(n *node) {
+	w.trace.note(w.now, n)
+	w.weigh()
+}
+
+// weigh notes since when the fleet is even.
 func (w *world) weigh() {
-	if len(w.scenario.Events) == 0 && w.scenario.Rebalance == 0 {
+	if !w.scenario.tracked() {
 		w.even = never // nobody asks, and there may be many clients
 		return
 	}

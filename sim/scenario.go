@@ -145,3 +145,6 @@ func (s *Scenario) capacity(server int) uint16 {
 	}
 	return 0
 }
+
+// tracked says that it is watched when the fleet is even.
+func (s *Scenario) tracked() bool { return len(s.Events) > 0 || s.Rebalance > 0 }

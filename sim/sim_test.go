@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,6 +314,15 @@ func TestScenarioValidate(t *testing.T) {
 	if _, err := sim.Run(t.Context(), fine, "guess", 1); err == nil {
 		t.Error("an unknown algorithm was run")
 	}
+	for _, name := range []string{"scale-up", "scale-down"} {
+		_, err := sim.Preset(name, sim.Size{Clients: 1, Servers: 2})
+		if err == nil || !strings.Contains(err.Error(), name+" needs 3 servers at least, got 2") {
+			t.Errorf("%s with two servers: %v, want how many it needs", name, err)
+		}
+		if _, err := sim.Preset(name, sim.Size{Clients: 1, Servers: 3}); err != nil {
+			t.Errorf("%s with three servers: %v", name, err)
+		}
+	}
 	if _, err := sim.Preset("nothing", sim.Size{Clients: 1, Servers: 1}); err == nil || !strings.Contains(err.Error(), "rolling-restart") {
 		t.Errorf("an unknown preset: %v, want the names of those there are", err)
 	}
@@ -330,6 +340,23 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// What was given up is not done.
+func TestProgressOfWhatIsGivenUpIsNotFull(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var told []int
+	_, err := sim.Compare(ctx, sim.CompareConfig{
+		Scenario: preset(t, "cold-start", 2000, 20), Algorithms: []sim.Algorithm{sim.Evenkeel}, Workers: 1,
+		Progress: func(done, _ int) {
+			told = append(told, done)
+			cancel()
+		},
+	})
+	if !errors.Is(err, context.Canceled) || !slices.Equal(told, []int{0}) {
+		t.Errorf("%v, and progress %v, want that none is done", err, told)
+	}
+}
+
 func TestCompareAndPage(t *testing.T) {
 	t.Parallel()
 	scenario := preset(t, "death", 90, 3)
@@ -337,15 +364,16 @@ func TestCompareAndPage(t *testing.T) {
 	compared, err := sim.Compare(t.Context(), sim.CompareConfig{
 		Scenario: scenario, Repeats: 2, Points: 30, Workers: 2,
 		Progress: func(now, all int) {
-			if done++; now != done || all != 12 {
+			if now != done || all != 12 {
 				t.Errorf("progress %d of %d, want %d of 12", now, all, done)
 			}
+			done++
 		},
 	})
-	if err != nil || done != 12 {
-		t.Fatalf("%v after %d simulations", err, done)
+	if err != nil || done != 13 {
+		t.Fatalf("%v after progress was told %d times, want 13", err, done)
 	}
-	if history := compared[0].First.History; len(history) != 31 || history[30].At != scenario.Length || len(history[30].Counts) != 3 {
+	if history := compared[0].First.History; len(history) != 30 || len(history[29].Counts) != 3 {
 		t.Errorf("a history of %d points: %+v", len(history), history[len(history)-1])
 	}
 	var page strings.Builder

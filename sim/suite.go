@@ -90,7 +90,8 @@ type SuiteConfig struct {
 	Repeats int
 	// Workers is how many simulations run at a time; 0 means one for each processor.
 	Workers int
-	// Progress, where not nil, is told how many of all simulations are done, by one goroutine at a time.
+	// Progress, where not nil, is told how many of all simulations are done, by one goroutine at a time: at the beginning
+	// that none is, and then after each.
 	Progress func(done, all int)
 }
 
@@ -144,9 +145,9 @@ func (c *SuiteConfig) jobs() []job {
 func measure(bar *Bar, jobs []job) Measured {
 	c := sumUp(jobs)
 	m := Measured{
-		Bar: *bar, Algorithm: c.Algorithm, Repeats: len(jobs), MaxOverMean: c.MaxOverMean, StandardError: c.StandardError,
+		Bar: *bar, Algorithm: c.Algorithm, Repeats: c.Repeats, MaxOverMean: c.MaxOverMean, StandardError: c.StandardError,
 		Worst: c.Worst, RequestsPerClient: c.RequestsPerClient, DecideMean: c.DecideMean, Most: bar.most(c.Algorithm),
 	}
-	m.Met = m.MaxOverMean <= m.Most && m.RequestsPerClient <= MaxRequests && m.DecideMean <= bar.Decide
+	m.Met = m.MaxOverMean > 0 && m.MaxOverMean <= m.Most && m.RequestsPerClient <= MaxRequests && m.DecideMean <= bar.Decide
 	return m
 }

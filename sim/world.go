@@ -38,6 +38,7 @@ type world struct {
 	known   []discover.Endpoint
 	uniform bool
 
+	trace *trace            // nil where nobody asks for a history
 	even  time.Duration     // since when the fleet is even; never where it is not
 	spare [][]decide.Answer // memory for answers
 }
@@ -121,8 +122,8 @@ func (w *world) settled() bool {
 // happen lets an event of the scenario happen.
 func (w *world) happen(e Event) {
 	w.pending--
-	defer w.weigh()
 	n := w.nodes[e.Server]
+	defer w.changed(n)
 	switch e.Kind {
 	case Die:
 		w.end(n, down)
