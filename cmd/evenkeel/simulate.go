@@ -58,8 +58,10 @@ left out:
   rtt_ms               the round trip
   scenario             its name; not with --suite
   algorithm            one of those above
-  max_over_mean        the busiest server's clients over the mean, on average
-                       over the repeats; with capacities, over its share
+  max_over_mean        the busiest server's clients over the mean of those
+                       that serve, on average over the repeats; with
+                       capacities, over its share; left out when nobody is
+                       connected at the end
   stderr               the standard error of that
   worst                the worst repeat; not with --suite
   requests_per_client  probes, reservations and releases
@@ -156,9 +158,9 @@ type scenarioRow struct {
 	Servers           int           `json:"servers"`
 	RTT               float64       `json:"rtt_ms"`
 	Algorithm         sim.Algorithm `json:"algorithm"`
-	MaxOverMean       float64       `json:"max_over_mean"`
+	MaxOverMean       *float64      `json:"max_over_mean,omitempty"`
 	StandardError     float64       `json:"stderr"`
-	Worst             float64       `json:"worst"`
+	Worst             *float64      `json:"worst,omitempty"`
 	RequestsPerClient float64       `json:"requests_per_client"`
 	DecideMean        float64       `json:"decide_ms_mean"`
 	Connected         float64       `json:"connected"`
@@ -311,25 +313,38 @@ func (s *simulation) runScenario(ctx context.Context, chosen []sim.Algorithm) er
 	return nil
 }
 
+// optional is a value that a row may be without.
+func optional(x float64) *float64 {
+	x = rounded(x)
+	return &x
+}
+
+// ratio is that of a number to a mean, which is 0 where there is none.
+func ratio(x float64) *float64 {
+	if x == 0 {
+		return nil
+	}
+	return optional(x)
+}
+
 func scenarioRowOf(scenario *sim.Scenario, c *sim.Compared) scenarioRow {
 	row := scenarioRow{
 		Scenario: scenario.Name, Clients: scenario.Clients, Servers: scenario.Servers, RTT: milliseconds(scenario.RTT), Algorithm: c.Algorithm,
-		MaxOverMean: rounded(c.MaxOverMean), StandardError: rounded(c.StandardError), Worst: rounded(c.Worst),
+		MaxOverMean: ratio(c.MaxOverMean), StandardError: rounded(c.StandardError), Worst: ratio(c.Worst),
 		RequestsPerClient: rounded(c.RequestsPerClient), DecideMean: rounded(milliseconds(c.DecideMean)), Connected: rounded(c.Connected),
 	}
-	number := func(x float64) *float64 { x = rounded(x); return &x }
 	if tracked(scenario) {
 		row.Even = &c.Even
 		if c.Even > 0 {
-			row.EvenAfter, row.EvenMost = number(c.EvenAfter.Seconds()), number(c.EvenMost.Seconds())
+			row.EvenAfter, row.EvenMost = optional(c.EvenAfter.Seconds()), optional(c.EvenMost.Seconds())
 		}
 	}
 	if scenario.Rebalance > 0 {
-		row.Moved, row.MovedTwice = number(c.Rebalanced), &c.RebalancedTwice
+		row.Moved, row.MovedTwice = optional(c.Rebalanced), &c.RebalancedTwice
 	}
 	if scenario.StockClients > 0 {
-		row.StockMaxOverMean, row.StockLoad = number(c.StockMaxOverMean), number(c.StockLoad)
-		row.StockDecideMean = number(milliseconds(c.StockDecideMean))
+		row.StockMaxOverMean, row.StockLoad = ratio(c.StockMaxOverMean), ratio(c.StockLoad)
+		row.StockDecideMean = optional(milliseconds(c.StockDecideMean))
 	}
 	return row
 }

@@ -61,6 +61,7 @@ func (p *progress) end() {
 // showSuite prints the rows of a suite, and fails where ours missed one.
 func (s *simulation) showSuite(rows []sim.Measured) error {
 	marks := newPalette(s.console.outScreen.colour)
+	const keys = 4 // down to the algorithm
 	sheet := sheet{columns: []column{
 		{"clients", true},
 		{"servers", true},
@@ -78,7 +79,7 @@ func (s *simulation) showSuite(rows []sim.Measured) error {
 		m := &rows[i]
 		cells := plain(
 			strconv.Itoa(m.Bar.Clients), strconv.Itoa(m.Bar.Servers), m.Bar.RTT.String(), string(m.Algorithm),
-			fmt.Sprintf("%.3f", m.MaxOverMean), fmt.Sprintf("%.3f", m.StandardError), fmt.Sprintf("%.1f", m.RequestsPerClient),
+			showRatio(m.MaxOverMean), fmt.Sprintf("%.3f", m.StandardError), fmt.Sprintf("%.1f", m.RequestsPerClient),
 			showMillis(m.DecideMean), fmt.Sprintf("%.3f", m.Most), "yes",
 		)
 		met := &cells[len(cells)-1]
@@ -91,9 +92,7 @@ func (s *simulation) showSuite(rows []sim.Measured) error {
 		}
 		sheet.add(cells...)
 	}
-	for _, line := range sheet.lines(marks) {
-		s.console.printf("%s", line)
-	}
+	s.console.showFolded(&sheet, marks, keys, "bar")
 	if missed > 0 {
 		return fmt.Errorf("our algorithm missed %d of its bars", missed)
 	}
@@ -103,13 +102,13 @@ func (s *simulation) showSuite(rows []sim.Measured) error {
 // showScenario prints the comparison of the algorithms.
 func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compared) {
 	marks := newPalette(s.console.outScreen.colour)
-	s.console.printf("%s: %d clients, %d servers, round trip %v, %d repeats\n",
-		scenario.Name, scenario.Clients, scenario.Servers, scenario.RTT, s.repeats)
+	s.console.printf("%s: %s, %s, round trip %v, %s\n", scenario.Name, plural(scenario.Clients, "client"),
+		plural(scenario.Servers, "server"), scenario.RTT, plural(s.repeats, "repeat"))
 	sheet := sheet{columns: []column{
 		{"algorithm", false}, {"max/mean", true}, {"±", true}, {"worst", true}, {"requests", true}, {"decide", true}, {"connected", true},
 	}}
 	if tracked(scenario) {
-		sheet.columns = append(sheet.columns, column{"even", true}, column{"after", true})
+		sheet.columns = append(sheet.columns, column{"even", true}, column{"after", true}, column{"longest", true})
 	}
 	if scenario.Rebalance > 0 {
 		sheet.columns = append(sheet.columns, column{"moved", true}, column{"twice", true})
@@ -119,12 +118,14 @@ func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compare
 	}
 	best := math.Inf(1)
 	for i := range compared {
-		best = min(best, compared[i].MaxOverMean)
+		if ratio := compared[i].MaxOverMean; ratio > 0 {
+			best = min(best, ratio)
+		}
 	}
 	for i := range compared {
 		c := &compared[i]
 		cells := plain(
-			string(c.Algorithm), fmt.Sprintf("%.3f", c.MaxOverMean), fmt.Sprintf("%.3f", c.StandardError), fmt.Sprintf("%.3f", c.Worst),
+			string(c.Algorithm), showRatio(c.MaxOverMean), fmt.Sprintf("%.3f", c.StandardError), showRatio(c.Worst),
 			fmt.Sprintf("%.1f", c.RequestsPerClient), showMillis(c.DecideMean), fmt.Sprintf("%.0f", c.Connected),
 		)
 		if c.MaxOverMean == best {
@@ -132,28 +133,37 @@ func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compare
 		}
 		sheet.add(append(cells, s.further(scenario, c)...)...)
 	}
-	for _, line := range sheet.lines(marks) {
-		s.console.printf("%s", line)
-	}
+	s.console.showFolded(&sheet, marks, 1, "even", "moved", "stock max/mean")
 }
 
 // further are the cells that only some scenarios have.
 func (s *simulation) further(scenario *sim.Scenario, c *sim.Compared) []cell {
 	var more []string
 	if tracked(scenario) {
-		after := "–"
+		after, longest := noValue, noValue
 		if c.Even > 0 {
-			after = c.EvenAfter.Round(time.Second).String()
+			after, longest = c.EvenAfter.Round(time.Second).String(), c.EvenMost.Round(time.Second).String()
 		}
-		more = append(more, fmt.Sprintf("%d of %d", c.Even, s.repeats), after)
+		more = append(more, fmt.Sprintf("%d of %d", c.Even, s.repeats), after, longest)
 	}
 	if scenario.Rebalance > 0 {
 		more = append(more, fmt.Sprintf("%.1f %%", 100*c.Rebalanced), strconv.Itoa(c.RebalancedTwice))
 	}
 	if scenario.StockClients > 0 {
-		more = append(more, fmt.Sprintf("%.3f", c.StockMaxOverMean), fmt.Sprintf("%.3f", c.StockLoad), showMillis(c.StockDecideMean))
+		more = append(more, showRatio(c.StockMaxOverMean), showRatio(c.StockLoad), showMillis(c.StockDecideMean))
 	}
 	return plain(more...)
+}
+
+// noValue stands where there is no value.
+const noValue = "–"
+
+// showRatio shows a ratio to a mean, which is 0 where there is none.
+func showRatio(x float64) string {
+	if x == 0 {
+		return noValue
+	}
+	return fmt.Sprintf("%.3f", x)
 }
 
 func showMillis(d time.Duration) string { return d.Round(time.Millisecond).String() }
