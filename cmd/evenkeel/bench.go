@@ -42,8 +42,8 @@ time that stock clients all go to the same servers. It takes two to four minutes
 The clients share one prober over HTTP/2, and each has a session of its own, so 1000 clients mean 1000 TLS handshakes.
 AGE is how old the counts were when a reservation upon them was made, which is a round trip, and SPREAD is the time
 within which all clients had their counts, which is the jitter. Both are simulated as they were. Where they are much more
-than the delay and the jitter, the machine was the bottleneck and not the network that the delay stands for; a longer
---jitter helps. AT ONCE is how many other clients decide within AGE.
+than the delay and the jitter, the machine was the bottleneck and not the network that the delay stands for: MACHINE
+BOUND, where AGREE means little; a longer --jitter helps. AT ONCE is how many other clients decide within AGE.
 
 With --json, one object a line for each fleet and algorithm; fields without a
 value are left out:
@@ -64,7 +64,7 @@ value are left out:
   max_over_mean        that over the mean; 1 is perfectly even
   simulated_max        what the simulator says the max is
   agree                the two differ in max - mean by no more than 2 clients
-                       or 30 %
+                       or 30 %; it means little with machine_bound
   requests_per_client  probes, reservations and releases
   ready_ms_median      from the start of a client to its session
   ready_ms_p99         the same, of the slowest hundredth

@@ -84,6 +84,7 @@ func (b *bench) measureOne(ctx context.Context, one crowd, algorithm sim.Algorit
 	began := time.Now()
 	repeats := b.repeatsOf(one)
 	bar := newProgress(b.console, string(algorithm))
+	bar.show(0, repeats*one.clients)
 	var runs []benchRun
 	for i := range repeats {
 		run, err := one.start(ctx, algorithm, func(ready int) { bar.show(i*one.clients+ready, repeats*one.clients) })
@@ -104,7 +105,8 @@ func (b *bench) measureOne(ctx context.Context, one crowd, algorithm sim.Algorit
 	row.Agree = agree(row.Max-row.Mean, most-row.Mean)
 	row.Elapsed = milliseconds(time.Since(began))
 	if !b.console.errScreen.live() {
-		b.console.complain("%d clients on %d servers, %s: done in %s", one.clients, one.servers, algorithm, shortDuration(time.Since(began)))
+		b.console.complain("%s on %s, %s: done in %s",
+			plural(one.clients, "client"), plural(one.servers, "server"), algorithm, shortDuration(time.Since(began)))
 	}
 	return row, nil
 }
@@ -236,7 +238,8 @@ func (c crowd) await(ctx context.Context, f *fleet, progress func(ready int)) ([
 			if cause == nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, fmt.Errorf("%d of %d clients have no session: client %d: %w", c.clients-len(ready), c.clients, client, adviser{}.explain(cause))
+			return nil, fmt.Errorf("%d of %s without a session: client %d: %w",
+				c.clients-len(ready), plural(c.clients, "client"), client, adviser{}.explain(cause))
 		}
 	}
 	return ready, nil

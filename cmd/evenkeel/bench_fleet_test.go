@@ -191,3 +191,17 @@ func TestCrowdsAreThoseOfTheMeasure(t *testing.T) {
 		t.Errorf("%v clients decide at once at most, want 200", densest)
 	}
 }
+
+func TestBenchShowsWhereTheMachineIsTheBound(t *testing.T) {
+	t.Parallel()
+	rows := []benchRow{
+		{Algorithm: sim.Classic, Agree: true, Max: 1234.5, MaxOverMean: 12.345, SimulatedMax: 1234.5, RequestsPerClient: 101, ReadyMedian: 61_234, ReadyP99: 61_234},
+		{Algorithm: sim.EvenkeelStock, MachineBound: true, Age: 61_234, Spread: 61_234, AtOnce: 1000},
+	}
+	text := onTerminal(t, func(c *console) { (&bench{console: c}).show(crowd{clients: 10, servers: 1}, rows, true) })
+	for _, want := range []string{"machine bound", "yes    no", "no     yes", "at once", "p99"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}

@@ -28,6 +28,7 @@ func (b *bench) show(one crowd, rows []benchRow, first bool) {
 		{"max/mean", true},
 		{"simulated", true},
 		{"agree", false},
+		{"machine bound", false},
 		{"requests", true},
 		{"ready", true},
 		{"p99", true},
@@ -38,21 +39,23 @@ func (b *bench) show(one crowd, rows []benchRow, first bool) {
 	for _, row := range rows {
 		cells := plain(
 			string(row.Algorithm), fmt.Sprintf("%.1f", row.Max), fmt.Sprintf("%.3f", row.MaxOverMean), fmt.Sprintf("%.1f", row.SimulatedMax),
-			"yes", fmt.Sprintf("%.1f", row.RequestsPerClient), showMilliseconds(row.ReadyMedian), showMilliseconds(row.ReadyP99),
+			"yes", "no", fmt.Sprintf("%.1f", row.RequestsPerClient), showMilliseconds(row.ReadyMedian), showMilliseconds(row.ReadyP99),
 			showMilliseconds(row.Age), showMilliseconds(row.Spread), fmt.Sprintf("%.0f", row.AtOnce),
 		)
-		cells[4].style = marks.good
+		agree, bound := &cells[4], &cells[5]
+		agree.style = marks.good
 		if !row.Agree {
-			cells[4].text, cells[4].style = "no", marks.bad
+			agree.text, agree.style = "no", marks.bad
+		}
+		if row.MachineBound { // then it says little whether the two agree
+			agree.style, bound.text, bound.style = marks.faint, "yes", marks.alert
 		}
 		sheet.add(cells...)
 	}
-	for _, line := range sheet.lines(marks) {
-		b.console.printf("%s", line)
-	}
+	b.console.showFolded(&sheet, marks, 1, "requests")
 	for _, row := range rows {
 		if row.MachineBound {
-			b.console.complain("warning: %s: this machine was the bottleneck: counts were %s old instead of %v, and spread over %s instead of %v; give a longer --jitter or fewer --clients",
+			b.console.complain("warning: %s: this machine was the bottleneck, so it means little whether the two agree: counts were %s old instead of %v, and spread over %s instead of %v; give a longer --jitter or fewer --clients",
 				row.Algorithm, showMilliseconds(row.Age), one.delay, showMilliseconds(row.Spread), one.jitter)
 		}
 	}

@@ -6,21 +6,21 @@ package main
 import (
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 )
 
 // helpWidth is the width of the help texts.
 const helpWidth = 78
 
-// paragraphs breaks the lines of a text anew. Paragraphs are parted by empty lines; one that is indented stays as it is.
+// paragraphs breaks the lines of a text anew, at blanks only: the name of a flag has hyphens. Paragraphs are parted by empty
+// lines; one that is indented stays as it is.
 func paragraphs(text string) string {
 	parts := strings.Split(strings.Trim(text, "\n"), "\n\n")
 	for i, part := range parts {
 		if strings.HasPrefix(part, " ") {
 			continue
 		}
-		parts[i] = ansi.Wordwrap(strings.Join(strings.Fields(part), " "), helpWidth, "")
+		parts[i] = strings.Join(wrap(strings.Join(strings.Fields(part), " "), helpWidth, 0), "\n")
 	}
 	return strings.Join(parts, "\n\n")
 }

@@ -26,9 +26,9 @@ func helpOf(t *testing.T, command ...string) string {
 	return got.stdout
 }
 
-func TestHelpFitsATerminal(t *testing.T) {
-	t.Parallel()
-	const terminal = 80
+// allHelp is the help of every command, by the words that call it.
+func allHelp(t *testing.T) map[string]string {
+	t.Helper()
 	texts := map[string]string{"evenkeel": helpOf(t)}
 	for _, cmd := range newRoot(newConsole(nil, nil, io.Discard, io.Discard)).Commands() {
 		texts[cmd.Name()] = helpOf(t, cmd.Name())
@@ -36,10 +36,28 @@ func TestHelpFitsATerminal(t *testing.T) {
 			texts[cmd.Name()+" "+sub.Name()] = helpOf(t, cmd.Name(), sub.Name())
 		}
 	}
-	for name, text := range texts {
+	return texts
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	t.Parallel()
+	const terminal = 80
+	for name, text := range allHelp(t) {
 		for line := range strings.Lines(text) {
 			if w := ansi.StringWidth(strings.TrimSuffix(line, "\n")); w > terminal {
 				t.Errorf("%s --help: a line of %d columns, want %d at most: %s", name, w, terminal, line)
+			}
+		}
+	}
+}
+
+// TestHelpBreaksNoNames looks for lines that end within a name, such as that of a flag.
+func TestHelpBreaksNoNames(t *testing.T) {
+	t.Parallel()
+	for name, text := range allHelp(t) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); strings.HasSuffix(line, "-") {
+				t.Errorf("%s --help: a line ends within a name: %s", name, line)
 			}
 		}
 	}
