@@ -44,14 +44,16 @@ With --to-mean the server finds out by itself how many these are: it asks its --
 it has more than the mean, rounded up; where all servers were started with --capacity, more than its part of all. It
 refuses when a peer does not answer.
 
-The server must have been started with --admin or --admin-loopback. The secret is the content of the --admin file, or of
+The server must have been started with --admin or --admin-loopback, and for --to-mean with --peers. A server without --cert
+has a development certificate, which is accepted with skipTlsValidation=true only. The secret is the content of the --admin file, or of
 the variable ` + adminVariable + `; over a loopback address none may be needed. ADDRESS is a host, with a port unless
 that is 35000, or a connection string of one server, as evenkeel serve prints it.
 
 The command ends when all is done; the clients that were told go on moving then. When it is interrupted no more are told.
 The exit status is 0 when as many were told as was said at the beginning.
 
-With --json, one object at the end; fields without a value are left out:
+With --json, one object at the end, unless nobody was told because the server refuses; fields without a value are left
+out:
 
   address     the server, as "host:port"
   planned     how many clients were to be sent away
@@ -61,9 +63,12 @@ With --json, one object at the end; fields without a value are left out:
   servers     with --to-mean, how many servers there are
   elapsed_ms  how long it took`
 
-const shedExamples = `  evenkeel shed 127.0.0.1:35000 --count 20
-  evenkeel shed node-1.example --to-mean --over 2m --admin admin.txt --ca ca.pem
-  evenkeel shed 'chronicle://localhost:35000/?skipTlsValidation=true' --to-mean`
+const shedExamples = `  evenkeel serve --admin-loopback
+  evenkeel shed 'chronicle://localhost:35000/?skipTlsValidation=true' --count 20
+
+  evenkeel serve --listen :35000 --cert node-1.pem --key node-1-key.pem \
+      --admin admin.txt --peers chronicle+srv://prod.example
+  evenkeel shed node-1.example --to-mean --over 2m --admin admin.txt --ca ca.pem`
 
 func newShed(c *console) *cobra.Command {
 	s := &shed{console: c}
@@ -136,10 +141,11 @@ func (s *shed) run(cmd *cobra.Command, address string) error {
 		return err
 	}
 	began := time.Now()
-	last, err := s.call(cmd.Context(), line, secret)
+	plan, last, err := s.call(cmd.Context(), line, secret)
 	err = errors.Join(err, line.close())
-	if last != nil {
-		s.show(shedReport{
+	// A server can refuse after it has told its plan, and then there is nothing else to tell.
+	if last != nil && (err == nil || last.GetTold() > 0) {
+		s.show(plan.GetConnected(), shedReport{
 			Address: line.address, Planned: last.GetPlanned(), Told: last.GetTold(), Connected: last.GetConnected(),
 			Clients: last.GetAll(), Servers: last.GetServers(), Elapsed: milliseconds(time.Since(began)),
 		})
@@ -188,8 +194,8 @@ func (s *shed) secret() (connstring.Secret, error) {
 	return connstring.NewSecret(strings.TrimSpace(text)), nil
 }
 
-// call has the server do it, and returns what it told last; nil when it has not begun.
-func (s *shed) call(ctx context.Context, line *line, secret connstring.Secret) (*adminpb.ShedProgress, error) {
+// call has the server do it, and returns its plan and what it told last, which may be the plan; nil when it has told nothing.
+func (s *shed) call(ctx context.Context, line *line, secret connstring.Secret) (plan, last *adminpb.ShedProgress, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	patience := time.AfterFunc(answerPatience, func() { cancel(errSlow) })
@@ -201,21 +207,22 @@ func (s *shed) call(ctx context.Context, line *line, secret connstring.Secret) (
 		Count: int64(s.count), ToMean: s.toMean, Over: durationpb.New(s.over),
 	})
 	if err != nil {
-		return nil, s.explain(ctx, line, err)
+		return nil, nil, s.explain(ctx, line, err)
 	}
 	bar := newProgress(s.console, "telling clients to move")
 	defer bar.end()
-	var last *adminpb.ShedProgress
 	for {
 		progress, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return last, nil
+			return plan, last, nil
 		case err != nil:
-			return last, s.explain(ctx, line, err)
+			return plan, last, s.explain(ctx, line, err)
 		}
 		patience.Stop()
-		last = progress
+		if last = progress; plan == nil {
+			plan = progress
+		}
 		bar.show(int(progress.GetTold()), int(progress.GetPlanned()))
 	}
 }
@@ -245,7 +252,8 @@ func (s *shed) explain(ctx context.Context, line *line, err error) error {
 	}
 }
 
-func (s *shed) show(r shedReport) {
+// show tells what came of it. had is how many clients the server had at the beginning.
+func (s *shed) show(had int64, r shedReport) {
 	if s.asJSON {
 		s.console.object(r)
 		return
@@ -253,5 +261,16 @@ func (s *shed) show(r shedReport) {
 	if r.Servers > 0 {
 		s.console.printf("%s on %s", plural(int(r.Clients), "client"), plural(int(r.Servers), "server"))
 	}
-	s.console.printf("told %d of %d to move; %s had %d when the last one was told", r.Told, r.Planned, r.Address, r.Connected)
+	clients := plural(int(had), "client")
+	switch {
+	case r.Planned == 0 && had == 0:
+		s.console.printf("nothing to do: %s has no clients", r.Address)
+		return
+	case r.Planned == 0:
+		s.console.printf("nothing to do: %s has %s, which is not more than its share", r.Address, clients)
+		return
+	case !s.toMean && int64(s.count) > had:
+		s.console.printf("%s has %s only, --count is %d", r.Address, clients, s.count)
+	}
+	s.console.printf("told %d of %d to move; %s had %s before that, which leaves %d", r.Told, r.Planned, r.Address, clients, max(had-r.Told, 0))
 }
