@@ -39,7 +39,7 @@ func TestDocumentsKeepTheirWidth(t *testing.T) {
 			if strings.HasPrefix(line, "```") {
 				code = !code
 			}
-			if w := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); w > widest && !code && line[0] != '|' && line[0] != ' ' {
+			if w := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); w > widest && !code && line[0] != '|' && !strings.HasPrefix(line, "    ") {
 				t.Errorf("%s:%d: a line of %d columns, want %d at most", name, number, w, widest)
 			}
 		}
