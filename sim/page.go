@@ -138,7 +138,9 @@ func newRow(s *Scenario, c *Compared, most float64) pageRow {
 			{"connected", grouped(int(math.Round(c.Connected)))},
 		},
 	}
-	if c.MaxOverMean > 0 {
+	if c.MaxOverMean == 0 {
+		row.Cells[1].Text = none
+	} else {
 		row.Width = fmt.Sprintf("%.1f", barWidth(c.MaxOverMean, most))
 	}
 	if s.tracked() {

@@ -53,7 +53,9 @@ func TestASheetIsFolded(t *testing.T) {
 		"one too many":      {[]string{"key", "first", "second", "third"}, 20, nil, [][]string{{"key", "first", "second"}, {"key", "third"}}},
 		"groups stay whole": {[]string{"key", "one", "two", "threes"}, 20, []string{"two"}, [][]string{{"key", "one"}, {"key", "two", "threes"}}},
 		"a group is too wide": {
-			[]string{"key", "one", "second", "thirdly", "fourth"}, 20, []string{"second"},
+			[]string{"key", "one", "second", "thirdly", "fourth"},
+			20,
+			[]string{"second"},
 			[][]string{{"key", "one"}, {"key", "second", "thirdly"}, {"key", "fourth"}},
 		},
 		"a column is too wide": {[]string{"key", "a title of twenty col", "b"}, 20, nil, [][]string{{"key", "a title of twenty col"}, {"key", "b"}}},

@@ -128,7 +128,10 @@ func (s *simulation) showScenario(scenario *sim.Scenario, compared []sim.Compare
 			string(c.Algorithm), showRatio(c.MaxOverMean), fmt.Sprintf("%.3f", c.StandardError), showRatio(c.Worst),
 			fmt.Sprintf("%.1f", c.RequestsPerClient), showMillis(c.DecideMean), fmt.Sprintf("%.0f", c.Connected),
 		)
-		if c.MaxOverMean == best {
+		switch c.MaxOverMean {
+		case 0:
+			cells[2].text = noValue
+		case best:
 			cells[1].style = marks.good
 		}
 		sheet.add(append(cells, s.further(scenario, c)...)...)
