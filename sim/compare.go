@@ -67,6 +67,11 @@ func Compare(ctx context.Context, config CompareConfig) ([]Compared, error) {
 	if len(config.Algorithms) == 0 {
 		config.Algorithms = Algorithms()
 	}
+	for _, algorithm := range config.Algorithms {
+		if err := config.Scenario.bounded(algorithm); err != nil {
+			return nil, err
+		}
+	}
 	if config.Workers <= 0 {
 		config.Workers = runtime.GOMAXPROCS(0)
 	}

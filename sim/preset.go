@@ -29,6 +29,8 @@ type PresetKind struct {
 	shape func(*Scenario)
 	// servers is how many there must be at least for it to happen; 0 means one.
 	servers int
+	// farthest is how many times the round trip of the size the farthest servers have; 0 where they have it as it is.
+	farthest time.Duration
 }
 
 // Times of the presets: a fleet has settled after settled, and what follows lasts that long.
@@ -70,7 +72,7 @@ func Presets() []PresetKind {
 		{Name: "capacities", About: "every second server takes twice the clients", shape: func(s *Scenario) {
 			s.Capacities, s.Length = []uint16{1, 2}, settled
 		}},
-		{Name: "round-trips", About: "servers are near and far", shape: func(s *Scenario) {
+		{Name: "round-trips", About: "servers are near and far", farthest: 2, shape: func(s *Scenario) {
 			s.RTTs, s.Length = []time.Duration{s.RTT / 10, s.RTT, 2 * s.RTT}, settled
 		}},
 		{Name: "lost-reservations", About: "three of ten reservations never arrive", shape: func(s *Scenario) {
@@ -95,6 +97,10 @@ func Preset(name string, size Size) (Scenario, error) {
 		}
 		if s.Servers < kind.servers {
 			return s, fmt.Errorf("sim: %s needs %d servers at least, got %d", name, kind.servers, s.Servers)
+		}
+		if kind.farthest > 0 && s.RTT > maxRTT/kind.farthest {
+			return s, fmt.Errorf("sim: %s takes a round trip of %v at most, got %v: it has servers %d times as far",
+				name, maxRTT/kind.farthest, s.RTT, kind.farthest)
 		}
 		kind.shape(&s)
 		if len(s.Events) == 0 && s.Rebalance > 0 {

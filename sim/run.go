@@ -73,6 +73,9 @@ func runTraced(ctx context.Context, scenario *Scenario, algorithm Algorithm, see
 	if !slices.Contains(Algorithms(), algorithm) {
 		return Result{}, fmt.Errorf("sim: no such algorithm: there are %v", Algorithms())
 	}
+	if err := scenario.bounded(algorithm); err != nil {
+		return Result{}, err
+	}
 	w := newWorld(scenario, algorithm, seed)
 	w.record(t)
 	w.run(ctx, scenario.Length)

@@ -114,6 +114,22 @@ func (s *Scenario) Validate() error {
 	return errors.Join(errs...)
 }
 
+// mostProbes is how many probes may be under way at a time: with 170 bytes each, some 3 GB.
+const mostProbes = 20_000_000
+
+// bounded refuses what would need more memory than a machine can be expected to have: stock clients ask all servers at once.
+func (s *Scenario) bounded(algorithm Algorithm) error {
+	stock := s.StockClients
+	if algorithm == Classic {
+		stock = 1
+	}
+	if probes := stock * float64(s.Clients) * float64(s.Servers); probes > mostProbes {
+		return fmt.Errorf("sim: %s would have %.0f clients ask %d servers each, up to %d probes in all are possible: take fewer clients or servers",
+			algorithm, stock*float64(s.Clients), s.Servers, mostProbes)
+	}
+	return nil
+}
+
 // uniform says that all servers answer after the same time, always.
 func (s *Scenario) uniform() bool { return len(s.RTTs) == 0 && len(s.Events) == 0 }
 

@@ -323,6 +323,17 @@ func TestScenarioValidate(t *testing.T) {
 			t.Errorf("%s with three servers: %v", name, err)
 		}
 	}
+	if _, err := sim.Preset("round-trips", sim.Size{Clients: 1, Servers: 3, RTT: 2 * time.Second}); err == nil || !strings.Contains(err.Error(), "of 1s at most, got 2s") {
+		t.Errorf("round trips that would be doubled beyond the bound: %v, want what is possible", err)
+	}
+	crowd := sim.Scenario{Clients: sim.MaxClients, Servers: sim.MaxServers, Length: time.Second}
+	_, single := sim.Run(t.Context(), crowd, sim.Classic, 1)
+	_, several := sim.Compare(t.Context(), sim.CompareConfig{Scenario: crowd, Repeats: 2})
+	for _, err := range []error{single, several} {
+		if err == nil || strings.Count(err.Error(), "probes in all are possible") != 1 {
+			t.Errorf("more probes than there is memory for: %v, want to be told once", err)
+		}
+	}
 	if _, err := sim.Preset("nothing", sim.Size{Clients: 1, Servers: 1}); err == nil || !strings.Contains(err.Error(), "rolling-restart") {
 		t.Errorf("an unknown preset: %v, want the names of those there are", err)
 	}

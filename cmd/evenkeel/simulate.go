@@ -6,7 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -260,9 +260,10 @@ func (s *simulation) runSuite(ctx context.Context, chosen []sim.Algorithm) error
 		for i := range rows {
 			s.console.object(suiteRowOf(&rows[i]))
 		}
-		return nil
+	} else {
+		s.showSuite(rows)
 	}
-	return s.showSuite(rows)
+	return missed(rows)
 }
 
 func suiteRowOf(m *sim.Measured) suiteRow {
@@ -284,8 +285,13 @@ func (s *simulation) runScenario(ctx context.Context, chosen []sim.Algorithm) er
 		s.repeats = 5
 	}
 	points := 0
+	var page *draft
 	if s.html != "" {
 		points = historyPoints
+		if page, err = beginDraft(s.html); err != nil {
+			return fmt.Errorf("write the page: %w", err)
+		}
+		defer page.drop()
 	}
 	bar := newProgress(s.console, "simulating")
 	compared, err := sim.Compare(ctx, sim.CompareConfig{
@@ -298,10 +304,11 @@ func (s *simulation) runScenario(ctx context.Context, chosen []sim.Algorithm) er
 	if err != nil {
 		return err
 	}
-	if s.html != "" {
-		if err := s.writePage(scenario, compared); err != nil {
-			return err
+	if page != nil {
+		if err := page.keep(func(w io.Writer) error { return sim.WritePage(w, scenario, compared) }); err != nil {
+			return fmt.Errorf("write the page: %w", err)
 		}
+		s.console.complain("wrote %s", s.html)
 	}
 	if s.asJSON {
 		for i := range compared {
@@ -351,20 +358,3 @@ func scenarioRowOf(scenario *sim.Scenario, c *sim.Compared) scenarioRow {
 
 // tracked says that the simulation tells when a fleet was even.
 func tracked(scenario *sim.Scenario) bool { return len(scenario.Events) > 0 || scenario.Rebalance > 0 }
-
-// writePage writes the page, whole or not at all.
-func (s *simulation) writePage(scenario sim.Scenario, compared []sim.Compared) (err error) {
-	file, err := os.Create(s.html)
-	if err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	err = sim.WritePage(file, scenario, compared)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	s.console.complain("wrote %s", s.html)
-	return nil
-}
