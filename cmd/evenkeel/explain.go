@@ -44,7 +44,20 @@ func (a adviser) explain(err error) error {
 }
 
 func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
-	advice := trustAdvice(failed.Err)
+	cause, advice := a.serverParts(failed)
+	return fmt.Errorf("%w%s", cause, advice)
+}
+
+// parts words the failure of one server, and what to do about it apart from that.
+func (a adviser) parts(err error) (cause error, advice string) {
+	if failed, ok := errors.AsType[*evenkeel.EndpointError](err); ok {
+		return a.serverParts(failed)
+	}
+	return err, ""
+}
+
+func (a adviser) serverParts(failed *evenkeel.EndpointError) (cause error, advice string) {
+	advice = trustAdvice(failed.Err)
 	if advice == "" && failed.Step == evenkeel.StepDial {
 		advice = a.tlsAdvice(failed.Err)
 	}
@@ -55,7 +68,7 @@ func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
 		advice = "; the versions of server and client do not fit: upgrade the older one, or put skipCompatibilityCheck=true into " +
 			"the connection string to try all the same"
 	}
-	return fmt.Errorf("%s %s: %w%s", failed.Step, failed.Endpoint.Addr(), brief(failed.Err), advice)
+	return fmt.Errorf("%s %s: %w", failed.Step, failed.Endpoint.Addr(), brief(failed.Err)), advice
 }
 
 // brief drops the operation and the address from an error of package net: the message around it has them.

@@ -28,12 +28,13 @@ import (
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
 var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // someObservations are a round of probes with everything that can be in one.
-func someObservations() []balance.Observation {
+func someObservations() []candidate {
 	leaf := func(subject, issuer string, days int) *tls.ConnectionState {
 		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{
 			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, Issuer: pkix.Name{CommonName: issuer},
@@ -51,7 +52,7 @@ func someObservations() []balance.Observation {
 	seen[3].Err = &balance.ProbeError{Endpoint: seen[3].Endpoint, Op: "count", Status: 503}
 	seen[4].Count.RTT, seen[4].Count.Proto = 5*time.Millisecond, "HTTP/2.0"
 	seen[5].Err = &balance.ProbeError{Endpoint: seen[5].Endpoint, Op: "count", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	return seen
+	return candidates(seen)
 }
 
 func TestProbePicture(t *testing.T) {
@@ -70,7 +71,7 @@ func TestProbePictureOnATerminal(t *testing.T) {
 	differ, equal := someObservations(), someObservations()[2:4]
 	equal = append(equal, someObservations()[0])
 	for name, tt := range map[string]struct {
-		seen  []balance.Observation
+		seen  []candidate
 		width int
 	}{
 		"probe-80": {differ, 80}, "probe-60": {differ, 60}, "probe-80-equal": {equal, 80}, "probe-60-equal": {equal, 60},
@@ -267,6 +268,39 @@ func TestProbeAdvice(t *testing.T) {
 	}
 }
 
+// TestProbeTellsCapacitiesAndDraining in the table and in JSON.
+func TestProbeTellsCapacitiesAndDraining(t *testing.T) {
+	t.Parallel()
+	stopping := draining(observed("b", 0, 0, noCount))
+	stopping.Err = &balance.ProbeError{Endpoint: stopping.Endpoint, Op: "count", Addr: stopping.Count.Addr, Status: 503}
+	seen := candidates([]balance.Observation{sized(observed("a", 0, 0, 4), 10), stopping})
+	r := round{seen: seen, chance: chances(connstring.LeastConnections, seen), at: noon}
+	golden(t, "probe-draining", visible(r.table(palette{}, 0)))
+	var out bytes.Buffer
+	p := &probing{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, balancer: connstring.LeastConnections}
+	p.show(r)
+	for _, want := range []string{`"capacity":10,`, `"draining":true,`} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("got %s, want %s once", out.String(), want)
+		}
+	}
+}
+
+// TestAProxyIsNamedInTheTable, since what it refuses says nothing of the server.
+func TestAProxyIsNamedInTheTable(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for want, proxy := range map[string]*dial.ProxyError{
+		"proxy 192.0.2.1:3128: connection refused":                              {Proxy: "192.0.2.1:3128", Err: refused},
+		"proxy 192.0.2.1:3128: status 407 Proxy Authentication Required":        {Proxy: "192.0.2.1:3128", Status: 407},
+		"proxy: the proxy in HTTPS_PROXY cannot be read: give http://host:port": {Err: errors.New("the proxy in HTTPS_PROXY cannot be read: give http://host:port")},
+	} {
+		if got := whyNot(&balance.ProbeError{Op: "count", Err: proxy}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestProbeSaysOfWhomItSpeaks counts servers as people do.
 func TestProbeSaysOfWhomItSpeaks(t *testing.T) {
 	t.Parallel()
@@ -274,7 +308,7 @@ func TestProbeSaysOfWhomItSpeaks(t *testing.T) {
 	refused.Err = &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	want := "connection refused; check that a server runs there and that the port can be reached"
 	for seen, begins := range map[int]string{1: "a:35000 gave no count: ", 3: "none of 3 servers gave a count; a:35000: "} {
-		if got := new(probing).noCount(slices.Repeat([]balance.Observation{refused}, seen)).Error(); got != begins+want {
+		if got := new(probing).noneUsable(slices.Repeat(candidates([]balance.Observation{refused}), seen)).Error(); got != begins+want {
 			t.Errorf("%d servers:\n got %s\nwant %s", seen, got, begins+want)
 		}
 	}
