@@ -5,10 +5,8 @@ package evenkeel
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/internal/certerr"
@@ -116,14 +114,20 @@ func certificateHint(err error) string {
 		return ""
 	}
 	const orSkip = ", or set skipTlsValidation=true in development"
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+	switch certerr.FaultOf(err) {
+	case certerr.Name:
 		return "connect by a name that the certificate has, or have one made for this name" + orSkip
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		if invalid.Cert != nil && time.Now().Before(invalid.Cert.NotBefore) {
-			return "set the clock of this machine, or wait" + orSkip
-		}
+	case certerr.Nameless:
+		return "have one made that has this name as a subjectAltName" + orSkip
+	case certerr.Early:
+		return "set the clock of this machine, or wait" + orSkip
+	case certerr.Expired:
 		return "renew the certificate, or set the clock of this machine" + orSkip
+	case certerr.Usage:
+		return "have one made for servers, with the extended key usage serverAuth" + orSkip
+	case certerr.Authority:
+		return "give the roots that signed the certificate with WithTLS" + orSkip
+	default:
+		return "have another one made" + orSkip
 	}
-	return "give the roots that signed the certificate with WithTLS" + orSkip
 }
