@@ -5,8 +5,8 @@ package balance_test
 
 import (
 	"context"
-	"errors"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
