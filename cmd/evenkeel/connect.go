@@ -135,7 +135,7 @@ func (h *holding) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	if err != nil {
 		return err
 	}
-	h.adviser = adviser{plaintext: from.plaintext}
+	h.adviser = from.adviser(cs)
 	if from.plaintext {
 		config = nil
 	}

@@ -29,7 +29,7 @@ func newConnectView(h *holding) connectView {
 	p := newPalette(c.outScreen.colour)
 	switch {
 	case h.asJSON:
-		return &connectJSON{console: c}
+		return &connectJSON{console: c, adviser: h.adviser}
 	case c.outScreen.live():
 		return &connectLive{holding: h, palette: p, screen: live{w: c.out, size: c.outScreen.size}}
 	default:
@@ -65,7 +65,10 @@ type connectSummary struct {
 }
 
 // connectJSON shows a fleet to a program.
-type connectJSON struct{ console *console }
+type connectJSON struct {
+	console *console
+	adviser adviser
+}
 
 func (v *connectJSON) event(e fleetEvent, since time.Duration, recovered bool) {
 	object := connectEvent{
@@ -79,7 +82,7 @@ func (v *connectJSON) event(e fleetEvent, since time.Duration, recovered bool) {
 		object.Endpoints = append(object.Endpoints, endpoint.Addr())
 	}
 	if e.Err != nil {
-		object.Error = sentence(e.Err)
+		object.Error = sentence(v.adviser.explain(e.Err))
 	}
 	if e.Kind == evenkeel.EventBackingOff {
 		wait := milliseconds(e.Wait)

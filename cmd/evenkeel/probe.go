@@ -128,7 +128,7 @@ func (p *probing) check(withInterval bool) error {
 }
 
 func (p *probing) run(ctx context.Context, from *target, cs *connstring.ConnString) (err error) {
-	p.balancer, p.adviser = cs.EffectiveLoadBalancer(), adviser{plaintext: from.plaintext}
+	p.balancer, p.adviser = cs.EffectiveLoadBalancer(), from.adviser(cs)
 	resolver, err := evenkeel.Resolver(cs)
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
@@ -200,6 +201,21 @@ func TestExplain(t *testing.T) {
 			name: "expired", err: refusedFor(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "long ago"}),
 			want: "dial a:1: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: long ago; renew it, or set the clock of this machine, or, in development, put skipTlsValidation=true into the connection string",
 		},
+		{
+			name: "no name at all", err: refusedFor(x509.HostnameError{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}}, Host: "a"}),
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate relies on legacy Common Name field, use SANs instead; have one made that has the server's name as a subjectAltName, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{
+			name: "not for servers", err: refusedFor(x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}),
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate specifies an incompatible key usage; have one made for servers, with the extended key usage serverAuth, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{
+			name: "no token in time", err: &evenkeel.EndpointError{
+				Endpoint: discover.Endpoint{Host: "a", Port: 1}, Step: evenkeel.StepToken,
+				Err: &credential.TokenError{Place: "a:1/connect/token", Reason: credential.ReasonTimeout, Err: context.DeadlineExceeded},
+			},
+			want: "token a:1: ask a:1/connect/token for a token: no answer in time: context deadline exceeded; it takes connections: see that server's log",
+		},
 		{name: "something else", err: errStillConnecting, want: errStillConnecting.Error()},
 	}
 	for _, tt := range tests {
@@ -266,6 +282,50 @@ func TestProbeAdvice(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdviceKnowsWhatWasGiven: what the user has done already is no advice.
+func TestAdviceKnowsWhatWasGiven(t *testing.T) {
+	t.Parallel()
+	unknown := refusedFor(x509.UnknownAuthorityError{})
+	refused := &evenkeel.EndpointError{Endpoint: discover.Endpoint{Host: "a", Port: 1}, Step: evenkeel.StepConnect, Err: evenkeel.ErrUnauthenticated}
+	tests := []struct {
+		name    string
+		adviser adviser
+		err     error
+		want    string
+	}{
+		{"no roots", adviser{}, unknown, "; trust its authority with --ca, or"},
+		{"other roots", adviser{ca: true}, unknown, "; its authority is not in the --ca file: add it there, or"},
+		{"no credentials", adviser{auth: connstring.AuthModeNone}, refused, "; give credentials that the server takes: user:password@ in front of the host"},
+		{"a password", adviser{auth: connstring.AuthModeClientCredentials}, refused, "; check the user and the password in the connection string"},
+		{"an API key", adviser{auth: connstring.AuthModeAPIKey}, refused, "; a server that asks for tokens looks at no API key: give user:password@"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := tt.adviser.explain(tt.err).Error(); !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q in it", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestConnectJSONAdvisesUsersOfTheCommand, who have flags and no options.
+func TestConnectJSONAdvisesUsersOfTheCommand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		h := &holding{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, clients: 1}
+		failed := at(0, 1, evenkeel.EventCandidateFailed, "a")
+		failed.Err = &evenkeel.EndpointError{
+			Endpoint: failed.Endpoint, Step: evenkeel.StepDial, Err: &dial.ProxyError{Proxy: "192.0.2.1:3128", Status: 403},
+		}
+		newConnectView(h).event(failed, 0, false)
+		if got := out.String(); strings.Contains(got, "WithNoProxy") || !strings.Contains(got, "--no-proxy") {
+			t.Errorf("got %s, want the flag and not the option", got)
+		}
+	})
 }
 
 // TestProbeTellsCapacitiesAndDraining in the table and in JSON.

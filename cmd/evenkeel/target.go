@@ -58,6 +58,11 @@ func (t *target) addTLS(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.plaintext, "plaintext", false, "speak without TLS, to servers that were started with --plaintext")
 }
 
+// adviser words failures for a user who gave these flags.
+func (t *target) adviser(cs *connstring.ConnString) adviser {
+	return adviser{plaintext: t.plaintext, ca: t.ca != "", auth: cs.AuthMode()}
+}
+
 // oneString refuses more than one argument without showing any.
 func oneString(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
