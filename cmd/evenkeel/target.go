@@ -190,10 +190,10 @@ func addCertificate(c *console, config *tls.Config, cs *connstring.ConnString) e
 		Cert: cs.CertificatePath, Password: cs.CertificatePassword,
 		Changed: func(err error) {
 			if err != nil {
-				c.complain("warning: the changed client certificate cannot be used, the one before it is: %s", sentence(err))
+				c.tell("warning: the client certificate has changed and cannot be used, so that the one before it stays in use: %s", sentence(err))
 				return
 			}
-			c.complain("the changed client certificate is in use")
+			c.tell("the client certificate has changed, and the new one is in use")
 		},
 	})
 	if err != nil {
