@@ -58,6 +58,9 @@ func (c *config) checkTrust(cs *connstring.ConnString) error {
 	if c.tls != nil && (c.tls.ServerName != "" || len(c.tls.NextProtos) > 0) {
 		errs = append(errs, errors.New("WithTLS: ServerName and NextProtos are set for each server and must be empty"))
 	}
+	if c.tls != nil && c.tls.MaxVersion != 0 && c.tls.MaxVersion < tls.VersionTLS12 {
+		errs = append(errs, fmt.Errorf("WithTLS: MaxVersion is %s, and TLS 1.2 is the oldest version allowed", tls.VersionName(c.tls.MaxVersion)))
+	}
 	if cs.CertificatePath != "" && c.plaintext {
 		errs = append(errs, errors.New("WithPlaintext contradicts certificatePath in the connection string: use one of them"))
 	}
