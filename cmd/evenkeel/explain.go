@@ -41,7 +41,7 @@ func (a adviser) explain(err error) error {
 	case len(attempt.Failures) == 1:
 		return a.explainServer(attempt.Failures[0])
 	case len(attempt.Failures) > 1:
-		return fmt.Errorf("%w (%s more failed)", a.explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "server"))
+		return fmt.Errorf("%w (and %s failed)", a.explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "more server"))
 	}
 	return err
 }

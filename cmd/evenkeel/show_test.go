@@ -132,13 +132,54 @@ func TestConnectEventLines(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			line := new(holding).eventLine(palette{}, tt.event, tt.since, tt.since > 0)
+			line := strings.Join(new(holding).eventLines(palette{}, tt.event, tt.since, tt.since > 0, 0), "\n")
 			_, text, _ := strings.Cut(line, "  ")
 			if text != tt.want {
 				t.Errorf("line\n got %q\nwant %q", text, tt.want)
 			}
 		})
 	}
+}
+
+// TestEventLinesAreIndentedAlike, whether they had to be broken or not.
+func TestEventLinesAreIndentedAlike(t *testing.T) {
+	t.Parallel()
+	long, short := at(0, 1, evenkeel.EventCandidateFailed, "a"), at(0, 2, evenkeel.EventConnected, "b")
+	long.Err = refusedFor(x509.UnknownAuthorityError{})
+	for _, width := range []int{30, 60, 80} {
+		lines := new(holding).eventLines(newPalette(true), long, 0, false, width)
+		for i, line := range lines {
+			line = ansi.Strip(line)
+			if ansi.StringWidth(line) > width && !strings.HasPrefix(line, "00:") {
+				t.Errorf("a line of %d columns, want %d at most: %q", ansi.StringWidth(line), width, line)
+			}
+			if i == 0 && !strings.HasPrefix(line[len("00:00:00.000"):], "  client 1") {
+				t.Errorf("width %d: got %q, want two blanks before the client", width, line)
+			}
+		}
+		if len(lines) < 3 {
+			t.Errorf("width %d: got %q, want it broken", width, lines)
+		}
+	}
+	if got := new(holding).eventLines(palette{}, short, 0, false, 80); len(got) != 1 || got[0][len("00:00:00.000"):] != "  client 2   connected to b:1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestTheClockOfConnectDoesNotRunBeyondItsEnd.
+func TestTheClockOfConnectDoesNotRunBeyondItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &holding{began: time.Now(), length: 800 * time.Millisecond}
+		time.Sleep(640 * time.Millisecond)
+		if got, want := h.clock(), "600ms of 800ms"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		time.Sleep(time.Second)
+		if got, want := h.clock(), "800ms of 800ms"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 func TestProgressOfManyClients(t *testing.T) {
@@ -187,7 +228,7 @@ func TestExplain(t *testing.T) {
 		{name: "one server", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a")}}, want: "connect a:1: unexpected EOF"},
 		{
 			name: "several", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a"), node("b"), node("c")}},
-			want: "connect a:1: unexpected EOF (2 servers more failed)",
+			want: "connect a:1: unexpected EOF (and 2 more servers failed)",
 		},
 		{
 			name: "no servers known", err: &evenkeel.AttemptError{Err: &discover.LookupError{Name: "x", Kind: discover.ErrTimeout}},
