@@ -47,19 +47,19 @@ func (a adviser) explain(err error) error {
 }
 
 func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
-	cause, advice := a.serverParts(failed)
+	advice, cause := a.serverParts(failed)
 	return fmt.Errorf("%w%s", cause, advice)
 }
 
 // parts words the failure of one server, and what to do about it apart from that.
-func (a adviser) parts(err error) (cause error, advice string) {
+func (a adviser) parts(err error) (advice string, cause error) {
 	if failed, ok := errors.AsType[*evenkeel.EndpointError](err); ok {
 		return a.serverParts(failed)
 	}
-	return err, ""
+	return "", err
 }
 
-func (a adviser) serverParts(failed *evenkeel.EndpointError) (cause error, advice string) {
+func (a adviser) serverParts(failed *evenkeel.EndpointError) (advice string, cause error) {
 	advice = a.trustAdvice(failed.Err)
 	if advice == "" && failed.Step == evenkeel.StepDial {
 		advice = a.tlsAdvice(failed.Err)
@@ -74,7 +74,7 @@ func (a adviser) serverParts(failed *evenkeel.EndpointError) (cause error, advic
 	if advice == "" && failed.Step > evenkeel.StepDial && errors.Is(failed.Err, context.DeadlineExceeded) {
 		advice = "; it takes connections: see that server's log"
 	}
-	return fmt.Errorf("%s %s: %w", failed.Step, failed.Endpoint.Addr(), brief(failed.Err)), advice
+	return advice, fmt.Errorf("%s %s: %w", failed.Step, failed.Endpoint.Addr(), brief(failed.Err))
 }
 
 // brief drops the operation and the address from an error of package net: the message around it has them.
@@ -182,7 +182,7 @@ func (a adviser) trustAdvice(err error) string {
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); !refused {
 		return ""
 	}
-	advice := ""
+	var advice string
 	switch certerr.FaultOf(err) {
 	case certerr.Name:
 		advice = "; name the server as its certificate does"

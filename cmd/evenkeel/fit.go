@@ -135,7 +135,7 @@ func misfitLines(a adviser, seen []candidate) []string {
 		if c.misfit == nil {
 			continue
 		}
-		cause, hint := a.parts(c.misfit)
+		hint, cause := a.parts(c.misfit)
 		lines = append(lines, sentence(cause))
 		advice = cmp.Or(advice, hint)
 	}

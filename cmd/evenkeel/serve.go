@@ -144,11 +144,6 @@ func (s *serving) run(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	level, err := logLevel(s.logLevel)
-	if err != nil {
-		return err
-	}
-	s.log = newLog(s.console, level)
 	certificate, err := s.certificate()
 	if err != nil {
 		return err
@@ -225,7 +220,7 @@ func (s *serving) end(srv *server.Server) {
 	}
 }
 
-// check finds what cannot be meant, before anything is opened.
+// check finds what cannot be meant, before anything is opened, and makes the log.
 func (s *serving) check() error {
 	switch {
 	case (s.cert == "") != (s.key == ""):
@@ -241,6 +236,11 @@ func (s *serving) check() error {
 	if err := inRange("capacity", s.capacity, 0, maxServeCapacity); err != nil {
 		return err
 	}
+	level, err := logLevel(s.logLevel)
+	if err != nil {
+		return err
+	}
+	s.log = newLog(s.console, level)
 	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil || strings.Contains(host, "@") {
 		return usage("--listen needs an address and a port, such as 127.0.0.1:35000 or [::1]:0")
