@@ -33,7 +33,7 @@ func Chances(weights []uint16, answers []Answer) []float64 {
 func DrawChances(weights []uint16) []float64 {
 	table := make([]glass, len(weights))
 	for i, weight := range weights {
-		table[i] = glass{index: i, share: share(weight)}
+		table[i] = glass{index: i, share: Share(weight)}
 	}
 	return spreadOver(len(weights), table, func(g glass) float64 { return float64(g.share) })
 }
