@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 
@@ -42,6 +41,7 @@ func WithTokenCache(folder string) Option {
 // authenticator makes the credentials for the connections to one server. Its zero value makes none.
 type authenticator struct {
 	tokens *credential.Source
+	shown  shown // with tokens: where they are from
 	apiKey credential.Secret
 	tls    *tls.Config // nil for plaintext
 	dialer dialer
@@ -53,8 +53,10 @@ func (c *config) authentication(cs *connstring.ConnString, d dialer) (authentica
 	var err error
 	switch {
 	case c.tokens != nil:
+		a.shown = ownTokens
 		a.tokens, err = credential.NewTokenSource(c.tokens)
 	case cs.AuthMode() == connstring.AuthModeClientCredentials:
+		a.shown = aPassword
 		a.tokens, err = credential.NewClientCredentials(credential.ClientCredentialsConfig{
 			ClientID: cs.Username, ClientSecret: cs.Password, CacheDir: c.tokenCache, CacheFailed: c.cacheFailed,
 		})
@@ -72,8 +74,42 @@ func (c *config) cacheFailed(err error) {
 	}
 }
 
+// shown is what a client shows to say who it is.
+type shown uint8
+
+const (
+	nothing shown = iota
+	aPassword
+	aKey
+	ownTokens
+)
+
+// hint says what a person can do when a server refuses it.
+func (s shown) hint() string {
+	switch s {
+	case aPassword:
+		return "check the user and the password in the connection string"
+	case aKey:
+		return "a server that asks for tokens looks at no API key: give a user and a password instead"
+	case ownTokens:
+		return "check the program's own source of tokens"
+	default:
+		return "the client gives no credentials: put user:password@ in front of the host in the connection string"
+	}
+}
+
+// refusedError is the error of a server that refuses what the client shows.
+type refusedError struct {
+	shown shown
+	cause error
+}
+
+func (e *refusedError) Error() string   { return ErrUnauthenticated.Error() + ": " + e.cause.Error() }
+func (e *refusedError) Unwrap() []error { return []error{ErrUnauthenticated, e.cause} }
+
 // identity is what the calls of one generation carry. A nil one carries nothing.
 type identity struct {
+	shown   shown
 	bearer  *credential.Bearer // nil with an API key
 	options []grpc.DialOption
 	scrub   func(string) string // takes secrets out of what the server says
@@ -85,7 +121,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	switch {
 	case a.apiKey != nil:
 		key, err := credential.NewAPIKey(a.apiKey, place)
-		return &identity{options: key.DialOptions(), scrub: key.Scrub}, err
+		return &identity{shown: aKey, options: key.DialOptions(), scrub: key.Scrub}, err
 	case a.tokens == nil:
 		return nil, nil
 	}
@@ -102,7 +138,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &identity{bearer: bearer, options: bearer.DialOptions(), scrub: bearer.Scrub}, nil
+	return &identity{shown: a.shown, bearer: bearer, options: bearer.DialOptions(), scrub: bearer.Scrub}, nil
 }
 
 // dial leads every connection to the one address of the attempt.
@@ -125,9 +161,17 @@ func (i *identity) ready(ctx context.Context) error {
 	}
 	err := i.bearer.Ready(ctx)
 	if errors.Is(err, credential.ErrRefused) {
-		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+		return i.refused(err)
 	}
 	return err
+}
+
+// refused is the error of a server that refuses what the client shows.
+func (i *identity) refused(err error) error {
+	if i == nil {
+		return &refusedError{shown: nothing, cause: err}
+	}
+	return &refusedError{shown: i.shown, cause: err}
 }
 
 // scrubbed are texts of the server without the secrets that it was sent. Those in the errors of calls are gone already.

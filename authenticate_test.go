@@ -148,6 +148,51 @@ func TestAServerThatWantsCredentialsRefusesAClientWithoutForGood(t *testing.T) {
 	}
 }
 
+// TestARefusalSaysWhatToCheck: what the client showed, and nothing that it never had.
+func TestARefusalSaysWhatToCheck(t *testing.T) {
+	t.Parallel()
+	cluster := guarded(t, evenkeeltest.Config{Servers: 1})
+	addr := cluster.Servers[0].Addr()
+	own := tokenFunc(func() (*oauth2.Token, error) { return &oauth2.Token{AccessToken: "nobodys"}, nil })
+	tests := []struct {
+		name, text string
+		options    []evenkeel.Option
+		want       string
+	}{
+		{"a password", strings.Replace(cluster.ConnectionString(), "app:", "other:", 1), nil, "(check the user and the password in the connection string)"},
+		{"nothing", "chronicle://" + addr, nil, "(the client gives no credentials: put user:password@ in front of the host in the connection string)"},
+		{"an API key", "chronicle://" + addr + "/?apiKey=key", nil, "(a server that asks for tokens looks at no API key: give a user and a password instead)"},
+		{"tokens of its own", "chronicle://" + addr, []evenkeel.Option{evenkeel.WithTokenSource(own)}, "(check the program's own source of tokens)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			failed := permanentFailure(t, tt.text, append(tt.options, evenkeel.WithTLS(cluster.TLS()))...)
+			if !errors.Is(failed, evenkeel.ErrUnauthenticated) || !strings.HasSuffix(failed.Error(), tt.want) {
+				t.Errorf("got %q, want a refusal and %q at its end", failed, tt.want)
+			}
+			if strings.Contains(failed.Error(), "ended the session") {
+				t.Errorf("got %q: no session has begun", failed)
+			}
+		})
+	}
+}
+
+// TestATokenThatDoesNotComeIsNotBlamedOnTheConnection, which was made.
+func TestATokenThatDoesNotComeIsNotBlamedOnTheConnection(t *testing.T) {
+	t.Parallel()
+	slow := &evenkeel.EndpointError{
+		Step: evenkeel.StepToken, Err: &credential.TokenError{Reason: credential.ReasonTimeout, Err: context.DeadlineExceeded},
+	}
+	if text := slow.Error(); strings.Contains(text, "accepted nothing") {
+		t.Errorf("got %q", text)
+	}
+	slow.Step = evenkeel.StepDial
+	if text := slow.Error(); !strings.HasSuffix(text, "(the server accepted nothing in time)") {
+		t.Errorf("got %q for a connection that was not made", text)
+	}
+}
+
 func TestACandidateThatRefusesTheCredentialsIsLeftOutOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	cluster := guarded(t, evenkeeltest.Config{Servers: 2})

@@ -294,6 +294,10 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"evenkeel: WithPlaintext contradicts WithTLS: use one of them",
 		},
 		{
+			"a TLS that is too old", "chronicle://a", []evenkeel.Option{evenkeel.WithTLS(&tls.Config{MaxVersion: tls.VersionTLS11})}, //nolint:gosec // that is refused
+			"evenkeel: WithTLS: MaxVersion is TLS 1.1, and TLS 1.2 is the oldest version allowed",
+		},
+		{
 			"a server name in the TLS configuration", "chronicle://a",
 			[]evenkeel.Option{evenkeel.WithTLS(&tls.Config{ServerName: "x"})},
 			"evenkeel: WithTLS: ServerName and NextProtos are set for each server and must be empty",

@@ -100,7 +100,7 @@ type EndpointError struct {
 func (e *EndpointError) Error() string {
 	text := e.Step.String() + " " + e.Endpoint.Addr() + ": " + e.cause()
 	text = printable(text)
-	if hint := hintFor(e.Err); hint != "" {
+	if hint := e.hint(); hint != "" {
 		text += " (" + hint + ")"
 	}
 	return text
@@ -211,8 +211,9 @@ func (e *foreignError) Error() string {
 
 func (e *foreignError) Unwrap() error { return e.cause }
 
-// hintFor says what a person can do about a cause, where that is known.
-func hintFor(err error) string {
+// hint says what a person can do about it, where that is known.
+func (e *EndpointError) hint() string {
+	err := e.Err
 	if _, ok := errors.AsType[*dial.ProxyError](err); ok {
 		return "the proxy is the one in HTTPS_PROXY; WithNoProxy does without"
 	}
@@ -222,8 +223,8 @@ func hintFor(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS on this port"
 	}
-	if errors.Is(err, ErrUnauthenticated) {
-		return "check the user and the password in the connection string, or the API key"
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return refused.shown.hint()
 	}
 	if errors.Is(err, ErrIncompatible) {
 		return "use another version of the client or of the server, or set skipCompatibilityCheck=true to try these"
@@ -231,7 +232,7 @@ func hintFor(err error) string {
 	if token, ok := errors.AsType[*credential.TokenError](err); ok && token.Status == http.StatusNotFound {
 		return "the server gives no tokens: if it wants no authentication, say auth=none instead of a user and a password"
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if e.Step == StepDial && errors.Is(err, context.DeadlineExceeded) {
 		return "the server accepted nothing in time"
 	}
 	return ""

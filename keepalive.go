@@ -77,7 +77,7 @@ func (k *keeper) converse(
 		}
 	}
 	if k.pulses.Load() == 0 && refusedClient(err) {
-		return fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+		return k.gen.who.refused(err)
 	}
 	return err
 }
@@ -116,6 +116,9 @@ func (k *keeper) streamEnd(err error, trailer metadata.MD) error {
 	}
 	if errors.Is(err, io.EOF) {
 		return ErrStreamEnded
+	}
+	if k.pulses.Load() == 0 {
+		return &foreignError{err} // no session has begun that could end
 	}
 	return fmt.Errorf("%w: %w", ErrStreamEnded, &foreignError{err})
 }
@@ -156,7 +159,7 @@ func (k *keeper) answer() error {
 			put(k.answered)
 		case first:
 			if refusedClient(err) {
-				err = fmt.Errorf("%w: %w", ErrUnauthenticated, &foreignError{err})
+				err = k.gen.who.refused(&foreignError{err})
 			}
 			return fmt.Errorf("answer the first keep-alive: %w", err)
 		}

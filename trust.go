@@ -5,10 +5,8 @@ package evenkeel
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/internal/certerr"
@@ -59,6 +57,9 @@ func (c *config) checkTrust(cs *connstring.ConnString) error {
 	}
 	if c.tls != nil && (c.tls.ServerName != "" || len(c.tls.NextProtos) > 0) {
 		errs = append(errs, errors.New("WithTLS: ServerName and NextProtos are set for each server and must be empty"))
+	}
+	if c.tls != nil && c.tls.MaxVersion != 0 && c.tls.MaxVersion < tls.VersionTLS12 {
+		errs = append(errs, fmt.Errorf("WithTLS: MaxVersion is %s, and TLS 1.2 is the oldest version allowed", tls.VersionName(c.tls.MaxVersion)))
 	}
 	if cs.CertificatePath != "" && c.plaintext {
 		errs = append(errs, errors.New("WithPlaintext contradicts certificatePath in the connection string: use one of them"))
@@ -116,14 +117,20 @@ func certificateHint(err error) string {
 		return ""
 	}
 	const orSkip = ", or set skipTlsValidation=true in development"
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+	switch certerr.FaultOf(err) {
+	case certerr.Name:
 		return "connect by a name that the certificate has, or have one made for this name" + orSkip
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		if invalid.Cert != nil && time.Now().Before(invalid.Cert.NotBefore) {
-			return "set the clock of this machine, or wait" + orSkip
-		}
+	case certerr.Nameless:
+		return "have one made that has this name as a subjectAltName" + orSkip
+	case certerr.Early:
+		return "set the clock of this machine, or wait" + orSkip
+	case certerr.Expired:
 		return "renew the certificate, or set the clock of this machine" + orSkip
+	case certerr.Usage:
+		return "have one made for servers, with the extended key usage serverAuth" + orSkip
+	case certerr.Authority:
+		return "give the roots that signed the certificate with WithTLS" + orSkip
+	default:
+		return "have another one made" + orSkip
 	}
-	return "give the roots that signed the certificate with WithTLS" + orSkip
 }

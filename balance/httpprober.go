@@ -132,6 +132,9 @@ func NewProber(config ProberConfig) (*HTTPProber, error) {
 func (p *HTTPProber) Count(ctx context.Context, endpoint discover.Endpoint) (Count, error) {
 	reply, err := p.exchange(ctx, question{op: opCount, endpoint: endpoint})
 	count := Count{Addr: reply.addr, RTT: reply.rtt, Proto: reply.proto, TLS: reply.tls}
+	if err == nil {
+		count.Load = loadIn(reply.header) // a server that drains gives no count, and says why
+	}
 	if err == nil && reply.status != http.StatusOK {
 		err = &ProbeError{Endpoint: endpoint, Op: opCount, Addr: reply.addr, Status: reply.status}
 	}
@@ -139,9 +142,6 @@ func (p *HTTPProber) Count(ctx context.Context, endpoint discover.Endpoint) (Cou
 		if count.Connections, err = parseCount(reply.body); err != nil {
 			err = &ProbeError{Endpoint: endpoint, Op: opCount, Addr: reply.addr, Status: reply.status, Err: err}
 		}
-	}
-	if err == nil {
-		count.Load = loadIn(reply.header)
 	}
 	return count, err
 }

@@ -6,6 +6,7 @@ package balance_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -55,6 +56,22 @@ func TestCount(t *testing.T) {
 			t.Errorf("got TLS state %+v, want the server's certificate in it", count.TLS)
 		}
 	})
+}
+
+// TestAServerThatDrainsSaysSo although it gives no count.
+func TestAServerThatDrainsSaysSo(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, http2, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Evenkeel-Draining", "true")
+		http.Error(w, "Draining", http.StatusServiceUnavailable)
+	})
+	count, err := newProber(t, s.trusting(http2)).Count(testContext(t), s.endpoint())
+	if failed, ok := errors.AsType[*balance.ProbeError](err); !ok || failed.Status != http.StatusServiceUnavailable {
+		t.Errorf("got error %v, want one with status 503", err)
+	}
+	if count.Load == nil || !count.Load.Draining {
+		t.Errorf("got load %+v, want it to say that the server is draining", count.Load)
+	}
 }
 
 func TestReserve(t *testing.T) {

@@ -39,20 +39,19 @@ func observe(all ...seen) []Observation {
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-func TestPickLeast(t *testing.T) {
+func TestLeastConnectionsPicksTheLeastLoaded(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
 		seen []seen
-		want []int // each must be picked at some time, and nothing else ever
+		want []int // who has a chance, the same for each
 	}{
-		{"nothing", nil, []int{none}},
 		{"one", []seen{{connections: 7}}, []int{0}},
 		{"the fewest", []seen{{connections: 3}, {connections: 1}, {connections: 2}}, []int{1}},
 		{"two are equally good", []seen{{connections: 1}, {connections: 2}, {connections: 1}}, []int{0, 2}},
 		{"all are equally good", []seen{{}, {}, {}}, []int{0, 1, 2}},
 		{"a candidate that failed never wins", []seen{{connections: 0, err: errSilent}, {connections: 9}}, []int{1}},
-		{"all failed", []seen{{err: errSilent}, {err: errSilent}}, []int{none}},
+		{"all failed", []seen{{err: errSilent}, {err: errSilent}}, []int{0, 1}},
 		{"equal weights do not matter", []seen{{connections: 3, weight: 5}, {connections: 2, weight: 5}}, []int{1}},
 		{"a bigger server takes more", []seen{{connections: 3, weight: 1}, {connections: 5, weight: 2}}, []int{1}},
 		{"but not too much", []seen{{connections: 3, weight: 1}, {connections: 9, weight: 2}}, []int{0}},
@@ -67,38 +66,26 @@ func TestPickLeast(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			random := seeded(1)
-			observations := observe(test.seen...)
 			var picked []int
-			for range 200 {
-				if got := pickLeast(observations, random); !slices.Contains(picked, got) {
-					picked = append(picked, got)
+			for i, chance := range Chances(observe(test.seen...)) {
+				if chance > 0 {
+					picked = append(picked, i)
+				}
+				if chance > 0 && math.Abs(chance-1/float64(len(test.want))) > 1e-9 {
+					t.Errorf("candidate %d has a chance of %v, want the same for all of %v", i, chance, test.want)
 				}
 			}
-			slices.Sort(picked)
 			if !slices.Equal(picked, test.want) {
 				t.Errorf("picked %v, want %v", picked, test.want)
 			}
 		})
 	}
-}
-
-func TestPickLeastBreaksTiesEvenly(t *testing.T) {
-	t.Parallel()
-	const rounds, ties = 30_000, 3
-	random, picks := seeded(7), make([]int, 4)
-	observations := observe(seen{connections: 1}, seen{connections: 9}, seen{connections: 1}, seen{connections: 1})
-	for range rounds {
-		picks[pickLeast(observations, random)]++
-	}
-	for i, want := range []int{rounds / ties, 0, rounds / ties, rounds / ties} {
-		if deviation := math.Abs(float64(picks[i] - want)); deviation > 6*math.Sqrt(rounds/ties) {
-			t.Errorf("candidate %d was picked %d times of %d, want about %d", i, picks[i], rounds, want)
-		}
+	if got := Chances(nil); got != nil {
+		t.Errorf("chances %v of nobody, want none", got)
 	}
 }
 
-func TestPickLeastIsAlwaysTheMinimum(t *testing.T) {
+func TestLeastConnectionsPicksAlwaysTheMinimum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		observations := observe(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) seen {
@@ -111,7 +98,6 @@ func TestPickLeastIsAlwaysTheMinimum(t *testing.T) {
 			}
 			return s
 		}), 1, 20).Draw(t, "observations")...)
-		got := pickLeast(observations, seeded(rapid.Uint64().Draw(t, "seed")))
 		// Plain arithmetic in thousands of a tenth, which is exact enough for numbers of this size: no two loads that
 		// differ are closer than 1/(3000*3000).
 		load := func(o Observation) float64 {
@@ -128,14 +114,12 @@ func TestPickLeastIsAlwaysTheMinimum(t *testing.T) {
 		for _, o := range observations {
 			least = min(least, load(o))
 		}
-		switch {
-		case math.IsInf(least, 1) && got != none:
-			t.Fatalf("picked %d, want none: nobody answered", got)
-		case math.IsInf(least, 1):
-		case got == none:
-			t.Fatal("picked none, but somebody answered")
-		case load(observations[got]) > least+1e-9:
-			t.Fatalf("picked %d with load %g, the least is %g", got, load(observations[got]), least)
+		for i, chance := range Chances(observations) {
+			own := load(observations[i])
+			// Where nobody has answered all are drawn by weight.
+			if want := math.IsInf(least, 1) || own <= least+1e-9; want != (chance > 0) {
+				t.Fatalf("candidate %d with load %g has a chance of %v, the least is %g", i, own, chance, least)
+			}
 		}
 	})
 }
@@ -178,11 +162,7 @@ func TestPickRandomIsProportionalToTheWeights(t *testing.T) {
 
 func TestPicksDoNotAllocate(t *testing.T) {
 	random := seeded(1)
-	observations := observe(make([]seen, 100)...)
 	candidates := make([]discover.Endpoint, 100)
-	if n := testing.AllocsPerRun(100, func() { pickLeast(observations, random) }); n != 0 {
-		t.Errorf("pickLeast allocates %v times", n)
-	}
 	if n := testing.AllocsPerRun(100, func() { pickRandom(candidates, random) }); n != 0 {
 		t.Errorf("pickRandom allocates %v times", n)
 	}
@@ -191,18 +171,10 @@ func TestPicksDoNotAllocate(t *testing.T) {
 func BenchmarkPick(b *testing.B) {
 	for _, n := range []int{3, 100} {
 		random := seeded(1)
-		observations := make([]Observation, n)
 		candidates := make([]discover.Endpoint, n)
 		for i := range n {
 			candidates[i].Weight = uint16(i % 3)
-			observations[i] = Observation{Endpoint: candidates[i], Count: Count{Connections: i % 10}}
 		}
-		b.Run(fmt.Sprintf("strategy=least-connections/endpoints=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				pickLeast(observations, random)
-			}
-		})
 		b.Run(fmt.Sprintf("strategy=random/endpoints=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

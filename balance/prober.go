@@ -18,7 +18,7 @@ import (
 // share one Prober.
 type Prober interface {
 	// Count asks the endpoint for its connections. When endpoint.Addrs is empty the name is looked up afresh. The Addr
-	// of the result is set beside an error too where a connection was made.
+	// of the result is set beside an error too where a connection was made, and the Load where the server answered.
 	Count(ctx context.Context, endpoint discover.Endpoint) (Count, error)
 	// Reserve tells the endpoint that a client is about to connect; the server counts it from then on. With one address
 	// in endpoint.Addrs it goes to the server that answered there.

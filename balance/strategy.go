@@ -44,7 +44,7 @@ type Selection struct {
 // Observation is what the probe of one candidate brought.
 type Observation struct {
 	Endpoint discover.Endpoint
-	// Count is the answer. When Err is set only its Addr means something.
+	// Count is the answer. When Err is set only its Addr and its Load mean something.
 	Count Count
 	// Err says why there is no count: the candidate then ranked as maximally loaded.
 	Err error

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 	"github.com/evenkeel-go/evenkeel/internal/certfile"
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
 )
@@ -151,10 +152,14 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	}
 	switch {
 	case c.CertFile != "":
-		file, err := certfile.Load(certfile.Config{Cert: c.CertFile, Key: c.KeyFile, Changed: c.certificateChanged})
+		var file *certfile.File
+		var err error
+		changed := func(err error) { c.certificateChanged(file, err) }
+		file, err = certfile.Load(certfile.Config{Cert: c.CertFile, Key: c.KeyFile, Changed: changed})
 		if err != nil {
 			return nil, fmt.Errorf("server config: %w", err)
 		}
+		c.doubt(file)
 		settings.GetCertificate = file.ForServer
 		return settings, nil
 	case c.TLS != nil && c.hasCertificate():
@@ -172,12 +177,20 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 }
 
 // certificateChanged logs what became of certificate files that have changed. It is called during handshakes.
-func (c Config) certificateChanged(err error) {
+func (c Config) certificateChanged(file *certfile.File, err error) {
 	if err != nil {
 		c.Logger.Error("the changed certificate cannot be used, the one before it stays in use", slog.Any("error", err))
 		return
 	}
-	c.Logger.Info("serving with the changed certificate")
+	c.Logger.Info("serving with the changed certificate", slog.Time("expires", file.Certificate().Leaf.NotAfter))
+	c.doubt(file)
+}
+
+// doubt logs why clients are going to refuse the certificate in use.
+func (c Config) doubt(file *certfile.File) {
+	for _, doubt := range certerr.Doubts(file.Certificate().Leaf, time.Now()) {
+		c.Logger.Warn("clients will refuse this server", slog.String("error", doubt))
+	}
 }
 
 // texts renders values by their String methods.

@@ -5,120 +5,107 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
-	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/decide"
 )
 
-// chances returns how likely a client that connects now ends on each of the observed endpoints, from 0 to 1, by the load
-// balancer of the connection string. They add up to 1. It returns nil when no endpoint has given its count: then nothing
-// speaks for a client getting anywhere.
+// candidate is what a round of probes found out about a server.
+type candidate struct {
+	balance.Observation
+	misfit error // why the server does not serve what a session needs; nil where nothing of the kind is known
+}
+
+// capacity is how many clients the server takes in proportion to others; 0 where it did not say.
+func (c candidate) capacity() int {
+	if c.Count.Load == nil {
+		return 0
+	}
+	return c.Count.Load.Capacity
+}
+
+// draining says that the server said that it wants no more clients.
+func (c candidate) draining() bool { return c.Count.Load != nil && c.Count.Load.Draining }
+
+// open says that the server did not say itself that a client gets no session there.
+func (c candidate) open() bool { return !c.draining() && c.misfit == nil }
+
+// usable says that nothing is known that keeps a client from getting a session there. A client finds out what does, leaves
+// the server out, and picks again.
+func (c candidate) usable() bool { return !unreachable(c.Observation) && c.open() }
+
+// chances returns how likely a client that connects now ends on each of the candidates, from 0 to 1, by the load balancer of
+// the connection string. They add up to 1. It returns nil when no usable one has given its count: then nothing speaks for a
+// client getting anywhere.
 //
-// A client leaves out what it could not connect to, and picks again. So do the chances: an endpoint to which no
-// connection could be made has none, and a higher priority number counts when that is so for all of the lower ones.
-func chances(balancer string, seen []balance.Observation) []float64 {
-	if !slices.ContainsFunc(seen, func(o balance.Observation) bool { return o.Err == nil }) {
+// A candidate that is not usable has no chance, and a higher priority number counts when that is so for all of the lower
+// ones.
+func chances(balancer string, seen []candidate) []float64 {
+	if !slices.ContainsFunc(seen, func(c candidate) bool { return c.usable() && c.Err == nil }) {
 		return nil
 	}
-	result := make([]float64, len(seen))
 	tier := lowestTier(seen)
+	usable := slices.DeleteFunc(slices.Clone(tier), func(i int) bool { return !seen[i].usable() })
+	result := make([]float64, len(seen))
 	switch balancer {
 	case connstring.RoundRobin:
 		inTurn(result, seen, tier)
-	case connstring.LeastConnections:
-		if least := leastLoaded(seen, tier); len(least) > 0 {
-			share(result, least, func(int) float64 { return 1 }) // ties are drawn
-			return result
+	case connstring.Random:
+		weights := make([]uint16, len(usable))
+		for n, i := range usable {
+			weights[n] = seen[i].Endpoint.Weight
 		}
-		fallthrough // a bad answer alone leaves nobody out
+		scatter(result, usable, decide.DrawChances(weights))
 	default:
-		byWeight := func(i int) float64 { return float64(capacity(seen[i].Endpoint)) }
-		share(result, reachable(seen, tier), byWeight)
+		observations := make([]balance.Observation, len(usable))
+		for n, i := range usable {
+			observations[n] = seen[i].Observation
+		}
+		scatter(result, usable, balance.Chances(observations))
 	}
 	return result
 }
 
-// share gives the endpoints at the indices their parts of 1.
-func share(result []float64, indices []int, part func(i int) float64) {
-	total := 0.0
-	for _, i := range indices {
-		total += part(i)
-	}
-	for _, i := range indices {
-		result[i] = part(i) / total
+// scatter puts chances where their candidates are.
+func scatter(result []float64, indices []int, chances []float64) {
+	for n, i := range indices {
+		result[i] = chances[n]
 	}
 }
 
-// inTurn gives each reachable endpoint of the tier its own turn and those of the unreachable ones in front of it: a
-// client begins anywhere and goes on to the next.
-func inTurn(result []float64, seen []balance.Observation, tier []int) {
+// inTurn gives each usable candidate of the tier its own turn and those of the others in front of it: a client begins
+// anywhere and goes on to the next.
+func inTurn(result []float64, seen []candidate, tier []int) {
 	for at := range tier {
-		for unreachable(seen[tier[at]]) {
+		for !seen[tier[at]].usable() {
 			at = (at + 1) % len(tier)
 		}
 		result[tier[at]] += 1 / float64(len(tier))
 	}
 }
 
-// lowestTier returns the indices of the endpoints with the lowest priority number of which one can be reached.
-func lowestTier(seen []balance.Observation) []int {
+// lowestTier returns the indices of the candidates with the lowest priority number of which one is usable.
+func lowestTier(seen []candidate) []int {
 	lowest := -1
-	for _, o := range seen {
-		if p := int(o.Endpoint.Priority); !unreachable(o) && (lowest < 0 || p < lowest) {
+	for _, c := range seen {
+		if p := int(c.Endpoint.Priority); c.usable() && (lowest < 0 || p < lowest) {
 			lowest = p
 		}
 	}
 	var tier []int
-	for i, o := range seen {
-		if int(o.Endpoint.Priority) == lowest {
+	for i, c := range seen {
+		if int(c.Endpoint.Priority) == lowest {
 			tier = append(tier, i)
 		}
 	}
 	return tier
 }
 
-// reachable returns those of the tier to which a connection could be made.
-func reachable(seen []balance.Observation, tier []int) []int {
-	return slices.DeleteFunc(slices.Clone(tier), func(i int) bool { return unreachable(seen[i]) })
-}
-
-// leastLoaded returns those of the tier that have answered and have the lowest (connections+1)/weight.
-func leastLoaded(seen []balance.Observation, tier []int) []int {
-	var least []int
-	for _, i := range tier {
-		if seen[i].Err != nil {
-			continue
-		}
-		order := -1
-		if len(least) > 0 {
-			order = compareLoad(seen[i], seen[least[0]])
-		}
-		switch {
-		case order < 0:
-			least = []int{i}
-		case order == 0:
-			least = append(least, i)
-		}
-	}
-	return least
-}
-
-// compareLoad compares (connections+1)/weight of two endpoints without rounding.
-func compareLoad(a, b balance.Observation) int {
-	high1, low1 := bits.Mul64(uint64(a.Count.Connections)+1, capacity(b.Endpoint))
-	high2, low2 := bits.Mul64(uint64(b.Count.Connections)+1, capacity(a.Endpoint))
-	return slices.Compare([]uint64{high1, low1}, []uint64{high2, low2})
-}
-
-// capacity is a weight in tenths: weight 0 beside positive ones counts as a tenth of weight 1.
-func capacity(e discover.Endpoint) uint64 { return max(1, 10*uint64(e.Weight)) }
-
 // verdict says in a sentence what the chances mean; empty where nothing can be said that the error does not say.
-func verdict(balancer string, seen []balance.Observation, chance []float64) string {
+func verdict(balancer string, seen []candidate, chance []float64) string {
 	var likely []string
 	counted := false
 	for i, c := range chance {
@@ -128,10 +115,10 @@ func verdict(balancer string, seen []balance.Observation, chance []float64) stri
 		}
 	}
 	switch {
-	case len(likely) == 0 && len(seen) == 1:
+	case len(likely) == 0 && (len(seen) == 1 || !slices.ContainsFunc(seen, candidate.open)):
 		return ""
 	case len(likely) == 0:
-		return "no server gave its count: a client that connects now tries them in turn"
+		return "no server that takes clients gave its count: a client that connects now tries them in turn"
 	case !counted:
 		return fmt.Sprintf("a client that connects now tries %s first, which gave no count (%s)", oneOf(likely), balancer)
 	case len(likely) == 1:

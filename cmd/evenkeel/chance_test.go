@@ -27,6 +27,9 @@ const (
 	noConnection = -2
 )
 
+// candidates are observed servers that fit.
+func candidates(seen []balance.Observation) []candidate { return new(fitting).candidates(seen) }
+
 // observed makes the observation of a server.
 func observed(host string, priority, weight uint16, count int) balance.Observation {
 	o := balance.Observation{Endpoint: discover.Endpoint{Host: host, Port: 35000, Priority: priority, Weight: weight}}
@@ -39,6 +42,35 @@ func observed(host string, priority, weight uint16, count int) balance.Observati
 		o.Count.Addr = netip.MustParseAddrPort("192.0.2.9:35000")
 	}
 	return o
+}
+
+// sized is the observation of a server that tells its capacity.
+func sized(o balance.Observation, capacity int) balance.Observation {
+	o.Count.Load = &balance.Load{Capacity: capacity}
+	return o
+}
+
+// draining is the observation of a server that says so.
+func draining(o balance.Observation) balance.Observation {
+	o.Count.Load = &balance.Load{Draining: true}
+	return o
+}
+
+// TestAServerThatDoesNotFitHasNoShare, and where none fits nobody has.
+func TestAServerThatDoesNotFitHasNoShare(t *testing.T) {
+	t.Parallel()
+	misfit := errors.New("a method is missing")
+	seen := candidates([]balance.Observation{observed("a", 0, 0, 0), observed("b", 0, 0, 7), observed("c", 0, 0, 7)})
+	for _, balancer := range []string{connstring.LeastConnections, connstring.Random, connstring.RoundRobin} {
+		seen[0].misfit, seen[1].misfit, seen[2].misfit = misfit, misfit, nil
+		if diff := cmp.Diff([]float64{0, 0, 1}, chances(balancer, seen)); diff != "" {
+			t.Errorf("%s: chances, -want +got:\n%s", balancer, diff)
+		}
+		seen[2].misfit = misfit
+		if got := chances(balancer, seen); got != nil {
+			t.Errorf("%s: chances %v where nobody fits, want none", balancer, got)
+		}
+	}
 }
 
 func TestChances(t *testing.T) {
@@ -72,6 +104,24 @@ func TestChances(t *testing.T) {
 		{
 			name: "a silent server is not picked", balancer: connstring.LeastConnections,
 			seen: []balance.Observation{observed("a", 0, 0, noCount), observed("b", 0, 0, 50)}, want: []float64{0, 1},
+		},
+		{
+			name: "told capacities count in the place of weights", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{sized(observed("a", 0, 30, 0), 1), sized(observed("b", 0, 20, 0), 2), sized(observed("c", 0, 10, 0), 10)},
+			want: []float64{0, 0, 1},
+		},
+		{
+			name: "unless one does not tell", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{sized(observed("a", 0, 0, 0), 1), observed("b", 0, 0, 0), sized(observed("c", 0, 0, 0), 10)},
+			want: []float64{1. / 3, 1. / 3, 1. / 3},
+		},
+		{
+			name: "a server that drains is not picked", balancer: connstring.Random,
+			seen: []balance.Observation{draining(observed("a", 0, 3, noCount)), observed("b", 0, 1, 5)}, want: []float64{0, 1},
+		},
+		{
+			name: "all drain", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{draining(observed("a", 0, 0, noCount)), draining(observed("b", 0, 0, noCount))}, want: nil,
 		},
 		{
 			name: "random goes by weight", balancer: connstring.Random,
@@ -113,7 +163,7 @@ func TestChances(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, chances(tt.balancer, tt.seen)); diff != "" {
+			if diff := cmp.Diff(tt.want, chances(tt.balancer, candidates(tt.seen))); diff != "" {
 				t.Errorf("chances, -want +got:\n%s", diff)
 			}
 		})
@@ -131,21 +181,21 @@ func (p fixedProber) Reserve(context.Context, discover.Endpoint, balance.Reserve
 	return balance.Reservation{}, nil
 }
 
-// ends is where a client ends that leaves out what it cannot connect to; false when nothing is left.
-func ends(t *rapid.T, strategy balance.Strategy, seen []balance.Observation) (discover.Endpoint, bool) {
+// ends is where a client ends that leaves out what it gets no session from; false when nothing is left.
+func ends(t *rapid.T, strategy balance.Strategy, seen []candidate) (discover.Endpoint, bool) {
 	endpoints := make([]discover.Endpoint, len(seen))
 	away := make(map[string]bool)
-	for i, o := range seen {
-		endpoints[i] = o.Endpoint
-		away[o.Endpoint.Addr()] = unreachable(o)
+	for i, c := range seen {
+		endpoints[i] = c.Endpoint
+		away[c.Endpoint.Addr()] = !c.usable()
 	}
 	attempt := balance.NewAttempt(endpoints, nil, "")
 	for {
-		candidates := attempt.Candidates(time.Time{})
-		if len(candidates) == 0 {
+		left := attempt.Candidates(time.Time{})
+		if len(left) == 0 {
 			return discover.Endpoint{}, false
 		}
-		selection, err := strategy.Select(context.Background(), candidates)
+		selection, err := strategy.Select(context.Background(), left)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,18 +206,33 @@ func ends(t *rapid.T, strategy balance.Strategy, seen []balance.Observation) (di
 	}
 }
 
+// drawCandidate draws a server, which may tell its capacity, drain, or not fit.
+func drawCandidate(t *rapid.T, host string) candidate {
+	o := observed(host,
+		uint16(rapid.IntRange(0, 1).Draw(t, "priority")), uint16(rapid.IntRange(0, 3).Draw(t, "weight")),
+		rapid.IntRange(noConnection, 4).Draw(t, "count"))
+	capacity := rapid.IntRange(0, 3).Draw(t, "capacity")
+	draining := rapid.IntRange(0, 4).Draw(t, "draining") == 0
+	if o.Count.Addr.IsValid() && (capacity > 0 || draining) {
+		o.Count.Load = &balance.Load{Capacity: capacity, Draining: draining}
+	}
+	c := candidate{Observation: o}
+	if o.Err == nil && rapid.IntRange(0, 4).Draw(t, "misfit") == 0 {
+		c.misfit = errors.New("a method is missing")
+	}
+	return c
+}
+
 // TestChancesAgreeWithTheStrategies holds the answer of probe against what clients really do.
 func TestChancesAgreeWithTheStrategies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var seen []balance.Observation
+		var seen []candidate
 		prober := make(fixedProber)
 		for i := range rapid.IntRange(1, 5).Draw(t, "servers") {
-			o := observed(string(rune('a'+i)),
-				uint16(rapid.IntRange(0, 1).Draw(t, "priority")), uint16(rapid.IntRange(0, 3).Draw(t, "weight")),
-				rapid.IntRange(noConnection, 4).Draw(t, "count"))
-			seen = append(seen, o)
-			prober[o.Endpoint.Addr()] = o
+			c := drawCandidate(t, string(rune('a'+i)))
+			seen = append(seen, c)
+			prober[c.Endpoint.Addr()] = c.Observation
 		}
 		least, err := balance.NewLeastConnections(balance.LeastConnectionsConfig{MaxJitter: balance.NoJitter, Prober: prober})
 		if err != nil {
@@ -219,7 +284,7 @@ func TestVerdict(t *testing.T) {
 		{
 			name: "nobody gave a count", balancer: connstring.LeastConnections,
 			seen: []balance.Observation{observed("a", 0, 0, noConnection), observed("b", 0, 0, noCount)},
-			want: "no server gave its count: a client that connects now tries them in turn",
+			want: "no server that takes clients gave its count: a client that connects now tries them in turn",
 		},
 		{
 			name: "nothing to add to the error about one", balancer: connstring.LeastConnections,
@@ -242,7 +307,7 @@ func TestVerdict(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := verdict(tt.balancer, tt.seen, chances(tt.balancer, tt.seen)); got != tt.want {
+			if got := verdict(tt.balancer, candidates(tt.seen), chances(tt.balancer, candidates(tt.seen))); got != tt.want {
 				t.Errorf("verdict:\n got %s\nwant %s", got, tt.want)
 			}
 		})

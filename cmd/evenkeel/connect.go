@@ -66,7 +66,9 @@ And as the last line, an object on the end:
                    there when no session was lost and replaced
   lost             how many sessions were lost
   failed_attempts  how often a client found no server and backed off
-  elapsed_ms       how long the sessions were held`
+  elapsed_ms       how long the sessions were held
+  causes           what went wrong at the servers, a list of objects, the most
+                   frequent first: endpoint, cause, count, first, last`
 
 const connectExamples = `  evenkeel connect chronicle+srv://prod.example
   evenkeel connect --clients 60 --for 1m --ca ca.pem chronicle://node-1,node-2
@@ -135,7 +137,7 @@ func (h *holding) run(ctx context.Context, from *target, cs *connstring.ConnStri
 	if err != nil {
 		return err
 	}
-	h.adviser = adviser{plaintext: from.plaintext}
+	h.adviser = from.adviser(cs)
 	if from.plaintext {
 		config = nil
 	}
@@ -209,7 +211,7 @@ func (h *holding) finish(ended error) error {
 	h.view.summary(connectSummary{
 		Summary: true, Clients: h.clients, Ready: ready, Connections: connections,
 		Recovery: summarise(h.tally.recoveries), Lost: h.tally.lost, Failed: h.tally.failed,
-		Elapsed: milliseconds(time.Since(h.began)),
+		Elapsed: milliseconds(time.Since(h.began)), Causes: h.tally.troubles.list(),
 	})
 	client, cause := h.fleet.failure()
 	if ready == h.clients || cause == nil {
@@ -217,7 +219,7 @@ func (h *holding) finish(ended error) error {
 	}
 	switch {
 	case !errors.Is(cause, errStillConnecting):
-		cause = h.adviser.explain(cause)
+		cause = h.adviser.explain(h.tally.troubles.behind(cause))
 	case ended != nil:
 		cause = ended
 	default:

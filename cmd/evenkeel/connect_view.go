@@ -29,7 +29,7 @@ func newConnectView(h *holding) connectView {
 	p := newPalette(c.outScreen.colour)
 	switch {
 	case h.asJSON:
-		return &connectJSON{console: c}
+		return &connectJSON{console: c, adviser: h.adviser}
 	case c.outScreen.live():
 		return &connectLive{holding: h, palette: p, screen: live{w: c.out, size: c.outScreen.size}}
 	default:
@@ -62,10 +62,14 @@ type connectSummary struct {
 	Lost        int            `json:"lost"`
 	Failed      int            `json:"failed_attempts"`
 	Elapsed     float64        `json:"elapsed_ms"`
+	Causes      []trouble      `json:"causes,omitempty"`
 }
 
 // connectJSON shows a fleet to a program.
-type connectJSON struct{ console *console }
+type connectJSON struct {
+	console *console
+	adviser adviser
+}
 
 func (v *connectJSON) event(e fleetEvent, since time.Duration, recovered bool) {
 	object := connectEvent{
@@ -79,7 +83,7 @@ func (v *connectJSON) event(e fleetEvent, since time.Duration, recovered bool) {
 		object.Endpoints = append(object.Endpoints, endpoint.Addr())
 	}
 	if e.Err != nil {
-		object.Error = sentence(e.Err)
+		object.Error = sentence(v.adviser.explain(e.Err))
 	}
 	if e.Kind == evenkeel.EventBackingOff {
 		wait := milliseconds(e.Wait)
@@ -121,7 +125,7 @@ type connectLines struct {
 
 func (v *connectLines) event(e fleetEvent, since time.Duration, recovered bool) {
 	if v.holding.clients <= fewClients {
-		if line := v.holding.eventLine(v.palette, e, since, recovered); line != "" {
+		for _, line := range v.holding.eventLines(v.palette, e, since, recovered, 0) {
 			v.holding.console.printf("%s", line)
 		}
 	}
@@ -165,6 +169,11 @@ func (v *connectLines) summary(s connectSummary) {
 	if !maps.Equal(s.Connections, v.shown) {
 		v.table(s.Connections)
 	}
+	if v.holding.clients > fewClients { // the others have had lines for each
+		for _, line := range troubleTable(v.palette, s.Causes, v.holding.console.outScreen.wrapWidth()) {
+			v.holding.console.printf("%s", line)
+		}
+	}
 	v.holding.console.printf("%s", summaryLine(s))
 }
 
@@ -179,15 +188,12 @@ func (v *connectLive) event(e fleetEvent, since time.Duration, recovered bool) {
 	if v.holding.clients > fewClients {
 		return
 	}
-	if line := v.holding.eventLine(v.palette, e, since, recovered); line != "" {
-		v.screen.replace(wrap(line, v.width(), eventHang), v.board())
+	if lines := v.holding.eventLines(v.palette, e, since, recovered, v.width()); len(lines) > 0 {
+		v.screen.replace(lines, v.board())
 	}
 }
 
 func (v *connectLive) frame(time.Time) { v.screen.draw(v.board()) }
-
-// eventHang is where the text of an event begins.
-const eventHang = len("15:04:05.000  client 1   ")
 
 func (v *connectLive) width() int {
 	width, _ := v.screen.size()
@@ -206,33 +212,62 @@ func (v *connectLive) board() []string {
 
 // clock says how long the sessions have been held, and how long they will be.
 func (h *holding) clock() string {
-	elapsed := time.Since(h.began).Round(time.Second)
+	elapsed := time.Since(h.began)
 	if h.length == 0 {
-		return fmt.Sprintf("%v, until Ctrl-C", elapsed)
+		return fmt.Sprintf("%v, until Ctrl-C", elapsed.Round(time.Second))
 	}
-	return fmt.Sprintf("%v of %v", elapsed, h.length)
+	unit := time.Second
+	if h.length < 10*time.Second {
+		unit = frame // what there is to see of it
+	}
+	return fmt.Sprintf("%v of %v", min(elapsed.Round(unit), h.length), h.length)
 }
 
 func (v *connectLive) summary(s connectSummary) {
 	v.screen.draw(nil)
 	v.holding.console.printf("")
 	lines := append(spreadTable(v.palette, s.Connections), "")
+	if v.holding.clients > fewClients {
+		lines = append(lines, troubleTable(v.palette, s.Causes, v.width())...)
+	}
 	for _, line := range append(lines, wrap(summaryLine(s), v.width(), 0)...) {
 		v.holding.console.printf("%s", line)
 	}
 	v.screen.end()
 }
 
-// eventLine is an event for a person; empty when it changes nothing that one wants to know.
-func (h *holding) eventLine(p palette, e fleetEvent, since time.Duration, recovered bool) string {
-	var what string
-	var style lipgloss.Style
+// eventHang is where the text of an event begins.
+const eventHang = len("15:04:05.000  client 1   ")
+
+// eventLines are an event for a person, no wider than width where that is more than 0; none when it changes nothing that
+// one wants to know.
+func (h *holding) eventLines(p palette, e fleetEvent, since time.Duration, recovered bool, width int) []string {
+	what, style := h.eventText(p, e, since, recovered)
+	if what == "" {
+		return nil
+	}
+	head := fmt.Sprintf("%s  client %-3d ", p.faint.Render(e.Time.Format("15:04:05.000")), e.client)
+	indent, room := eventHang, width-eventHang
+	pieces := wrap(what, room, 0)
+	if width > 0 && room < narrowest {
+		// Too narrow for two columns: the text stands below.
+		indent = outdented
+		pieces = append([]string{""}, wrap(what, width-indent, 0)...)
+	}
+	lines := []string{strings.TrimRight(head+style.Render(pieces[0]), " ")}
+	for _, piece := range pieces[1:] {
+		lines = append(lines, strings.Repeat(" ", indent)+style.Render(piece))
+	}
+	return lines
+}
+
+// eventText words an event; empty when it changes nothing that one wants to know.
+func (h *holding) eventText(p palette, e fleetEvent, since time.Duration, recovered bool) (what string, style lipgloss.Style) {
 	switch e.Kind {
 	case evenkeel.EventResolved:
-		if e.Err == nil {
-			return ""
+		if e.Err != nil {
+			what, style = sentence(e.Err), p.alert
 		}
-		what, style = sentence(e.Err), p.alert
 	case evenkeel.EventConnected:
 		what, style = "connected to "+e.Endpoint.Addr()+seen(e.Event), p.good
 		if recovered {
@@ -253,9 +288,8 @@ func (h *holding) eventLine(p palette, e fleetEvent, since time.Duration, recove
 	case evenkeel.EventLost, evenkeel.EventPanicked:
 		what, style = e.String(), p.bad
 	default:
-		return ""
 	}
-	return fmt.Sprintf("%s  client %-3d %s", p.faint.Render(e.Time.Format("15:04:05.000")), e.client, style.Render(what))
+	return what, style
 }
 
 // seen tells the counts that led to a selection: that of the server, and those of the others.

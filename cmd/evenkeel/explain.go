@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -14,7 +13,9 @@ import (
 
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
+	"github.com/evenkeel-go/evenkeel/connstring"
 	"github.com/evenkeel-go/evenkeel/credential"
+	"github.com/evenkeel-go/evenkeel/internal/certerr"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
@@ -22,6 +23,8 @@ import (
 // who connects over TLS.
 type adviser struct {
 	plaintext bool // --plaintext was given
+	ca        bool // --ca was given
+	auth      connstring.AuthMode
 }
 
 // explain words the failure of an attempt, or of one server in it.
@@ -38,24 +41,40 @@ func (a adviser) explain(err error) error {
 	case len(attempt.Failures) == 1:
 		return a.explainServer(attempt.Failures[0])
 	case len(attempt.Failures) > 1:
-		return fmt.Errorf("%w (%s more failed)", a.explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "server"))
+		return fmt.Errorf("%w (and %s failed)", a.explainServer(attempt.Failures[0]), plural(len(attempt.Failures)-1, "more server"))
 	}
 	return err
 }
 
 func (a adviser) explainServer(failed *evenkeel.EndpointError) error {
-	advice := trustAdvice(failed.Err)
+	advice, cause := a.serverParts(failed)
+	return fmt.Errorf("%w%s", cause, advice)
+}
+
+// parts words the failure of one server, and what to do about it apart from that.
+func (a adviser) parts(err error) (advice string, cause error) {
+	if failed, ok := errors.AsType[*evenkeel.EndpointError](err); ok {
+		return a.serverParts(failed)
+	}
+	return "", err
+}
+
+func (a adviser) serverParts(failed *evenkeel.EndpointError) (advice string, cause error) {
+	advice = a.trustAdvice(failed.Err)
 	if advice == "" && failed.Step == evenkeel.StepDial {
 		advice = a.tlsAdvice(failed.Err)
 	}
 	if advice == "" {
-		advice = credentialAdvice(failed.Err)
+		advice = a.credentialAdvice(failed)
 	}
 	if errors.Is(failed.Err, evenkeel.ErrIncompatible) {
 		advice = "; the versions of server and client do not fit: upgrade the older one, or put skipCompatibilityCheck=true into " +
 			"the connection string to try all the same"
 	}
-	return fmt.Errorf("%s %s: %w%s", failed.Step, failed.Endpoint.Addr(), brief(failed.Err), advice)
+	if advice == "" && failed.Step > evenkeel.StepDial && errors.Is(failed.Err, context.DeadlineExceeded) {
+		advice = "; it takes connections: see that server's log"
+	}
+	return advice, fmt.Errorf("%s %s: %w", failed.Step, failed.Endpoint.Addr(), brief(failed.Err))
 }
 
 // brief drops the operation and the address from an error of package net: the message around it has them.
@@ -68,7 +87,7 @@ func brief(err error) error {
 
 // probeAdvice says what to do about a server that gave no count.
 func (a adviser) probeAdvice(o balance.Observation) string {
-	if advice := trustAdvice(o.Err); advice != "" {
+	if advice := a.trustAdvice(o.Err); advice != "" {
 		return advice
 	}
 	if advice := a.tlsAdvice(o.Err); advice != "" {
@@ -121,15 +140,15 @@ func endedEarly(err error) bool {
 }
 
 // credentialAdvice says what to do about a server that wants other credentials, or gives no token.
-func credentialAdvice(err error) string {
-	token, ok := errors.AsType[*credential.TokenError](err)
+func (a adviser) credentialAdvice(failed *evenkeel.EndpointError) string {
+	token, ok := errors.AsType[*credential.TokenError](failed.Err)
 	switch {
-	case errors.Is(err, evenkeel.ErrUnauthenticated) && ok:
-		return "; check the user and the password in the connection string"
-	case errors.Is(err, evenkeel.ErrUnauthenticated):
-		return "; give credentials that the server takes: user:password@ in front of the host"
+	case errors.Is(failed.Err, evenkeel.ErrUnauthenticated):
+		return a.refusalAdvice()
 	case !ok:
 		return ""
+	case token.Reason == credential.ReasonTimeout:
+		return "; it takes connections: see that server's log"
 	case token.Status == http.StatusNotFound:
 		return "; the server gives no tokens: if it wants no authentication, leave user:password@ out"
 	case token.Status == http.StatusTooManyRequests:
@@ -140,8 +159,20 @@ func credentialAdvice(err error) string {
 	return "; see that server's log"
 }
 
+// refusalAdvice says what to do about a server that refuses what the client shows.
+func (a adviser) refusalAdvice() string {
+	switch a.auth {
+	case connstring.AuthModeAPIKey:
+		return "; a server that asks for tokens looks at no API key: give user:password@ in front of the host instead of apiKey"
+	case connstring.AuthModeClientCredentials:
+		return "; check the user and the password in the connection string"
+	default:
+		return "; give credentials that the server takes: user:password@ in front of the host"
+	}
+}
+
 // trustAdvice says what to do about a certificate that is not trusted, and about a proxy that leads nowhere.
-func trustAdvice(err error) string {
+func (a adviser) trustAdvice(err error) string {
 	if _, ok := errors.AsType[*dial.ProxyError](err); ok {
 		return "; that proxy is the one in HTTPS_PROXY: check it, or give --no-proxy"
 	}
@@ -151,12 +182,25 @@ func trustAdvice(err error) string {
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); !refused {
 		return ""
 	}
-	advice := "; trust its authority with --ca"
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+	var advice string
+	switch certerr.FaultOf(err) {
+	case certerr.Name:
 		advice = "; name the server as its certificate does"
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+	case certerr.Nameless:
+		advice = "; have one made that has the server's name as a subjectAltName"
+	case certerr.Early:
+		advice = "; set the clock of this machine, or wait"
+	case certerr.Expired:
 		advice = "; renew it, or set the clock of this machine"
+	case certerr.Usage:
+		advice = "; have one made for servers, with the extended key usage serverAuth"
+	case certerr.Authority:
+		advice = "; trust its authority with --ca"
+		if a.ca {
+			advice = "; its authority is not in the --ca file: add it there"
+		}
+	default:
+		advice = "; have another one made"
 	}
 	return advice + ", or, in development, put skipTlsValidation=true into the connection string"
 }

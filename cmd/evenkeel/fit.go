@@ -4,10 +4,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"github.com/evenkeel-go/evenkeel"
@@ -43,7 +45,8 @@ func newFitting(cs *connstring.ConnString, config *tls.Config) (*fitting, error)
 	return f, nil
 }
 
-// ask asks the servers that answered a probe and were not asked before, all at once.
+// ask asks the servers that answered a probe and were not asked before, all at once. What gave no count is forgotten: it
+// may be another version when it is back.
 func (f *fitting) ask(ctx context.Context, seen []balance.Observation) error {
 	if f.text == "" {
 		return nil
@@ -54,7 +57,14 @@ func (f *fitting) ask(ctx context.Context, seen []balance.Observation) error {
 	slots := make(chan struct{}, maxProbes)
 	for _, o := range seen {
 		addr := o.Endpoint.Addr()
-		if o.Err != nil || f.asked[addr] {
+		if o.Err != nil {
+			delete(f.asked, addr)
+			mu.Lock()
+			delete(f.misfits, addr)
+			mu.Unlock()
+			continue
+		}
+		if f.asked[addr] {
 			continue
 		}
 		f.asked[addr] = true
@@ -108,13 +118,32 @@ func (f *fitting) askOne(ctx context.Context, o balance.Observation) (misfit, er
 	return misfit, conn.Close()
 }
 
-// lines say of each server that does not fit why, in the order in which they were seen.
-func (f *fitting) lines(a adviser, seen []balance.Observation) []string {
+// candidates are the observed servers with what is known of their fitting.
+func (f *fitting) candidates(seen []balance.Observation) []candidate {
+	all := make([]candidate, len(seen))
+	for i, o := range seen {
+		all[i] = candidate{Observation: o, misfit: f.misfits[o.Endpoint.Addr()]}
+	}
+	return all
+}
+
+// misfitLines say of each server that does not fit why, in the order in which they were seen, and, once, what to do.
+func misfitLines(a adviser, seen []candidate) []string {
 	var lines []string
-	for _, o := range seen {
-		if misfit := f.misfits[o.Endpoint.Addr()]; misfit != nil {
-			lines = append(lines, sentence(a.explain(misfit)))
+	advice := ""
+	for _, c := range seen {
+		if c.misfit == nil {
+			continue
 		}
+		hint, cause := a.parts(c.misfit)
+		lines = append(lines, sentence(cause))
+		advice = cmp.Or(advice, hint)
+	}
+	switch {
+	case len(lines) == 1:
+		lines[0] += advice
+	case advice != "":
+		lines = append(lines, strings.TrimPrefix(advice, "; "))
 	}
 	return lines
 }

@@ -54,6 +54,31 @@ func TestIncompatibleServersAreNamedInWords(t *testing.T) {
 	}
 }
 
+// TestProbeGivesNoShareWhereNoServerFits: no client gets a session there, and what to do is said once.
+func TestProbeGivesNoShareWhereNoServerFits(t *testing.T) {
+	t.Parallel()
+	c := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 3})
+	for _, s := range c.Servers[1:] {
+		s.SetFault(evenkeeltest.Fault{Contract: evenkeeltest.IncompatibleContract()})
+	}
+	ca := caFile(t, c)
+	some := call(t, nil, "", "probe", "--ca", ca, c.ConnectionString())
+	if some.status != exitDone || !strings.Contains(some.stdout, "100%  "+c.Servers[0].Addr()) {
+		t.Errorf("one fits: status %d, want %d and all clients there:\n%s", some.status, exitDone, some.stdout)
+	}
+	c.Servers[0].SetFault(evenkeeltest.Fault{Contract: evenkeeltest.OldestContract()})
+	none := call(t, nil, "", "probe", "--ca", ca, c.ConnectionString())
+	if none.status != exitFailed || strings.Contains(none.stdout, "%") || strings.Contains(none.stdout, "picks") {
+		t.Errorf("none fits: status %d, want %d and no share:\n%s", none.status, exitFailed, none.stdout)
+	}
+	if n := strings.Count(words(none.stdout), "upgrade the older one"); n != 1 {
+		t.Errorf("the advice is given %d times, want once:\n%s", n, none.stdout)
+	}
+	if want := "clients get no session: none of 3 servers serves what they need"; !strings.Contains(none.stderr, want) {
+		t.Errorf("standard error %q, want %q in it", none.stderr, want)
+	}
+}
+
 // skipping is the connection string of a cluster with the option that skips the check.
 func skipping(c *evenkeeltest.Cluster) string {
 	separator := "/?"

@@ -143,15 +143,33 @@ func TestServeWithACertificateOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestServeWarnsOfAnExpiredCertificate(t *testing.T) {
+func TestServeWarnsOfACertificateThatClientsRefuse(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	certificate, key := aPair(t, time.Now().Add(-time.Hour), "localhost")
-	r := begin(t, "serve", "--listen", "127.0.0.1:0",
-		"--cert", write(t, dir, "cert.pem", certificate), "--key", write(t, dir, "key.pem", key))
-	r.line()
-	if _, status := r.end(); status != exitDone || !strings.Contains(r.stderr.String(), "the certificate has expired") {
-		t.Errorf("status %d, standard error %q, want 0 and a warning", status, r.stderr)
+	for _, tt := range []struct {
+		name     string
+		notAfter time.Time
+		names    []string
+		want     string
+	}{
+		{"expired", time.Now().Add(-time.Hour), []string{"localhost"}, "warning: clients will refuse this server: certificate expired on 2"},
+		{"not yet valid", time.Now().Add(2000 * time.Hour), []string{"localhost"}, "certificate is not valid before 2"},
+		{
+			"a CN only", time.Now().Add(time.Hour), nil,
+			`certificate names no host in a subjectAltName, and the CN "a server" does not count (RFC 9525)`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			certificate, key := aPair(t, tt.notAfter, tt.names...)
+			r := begin(t, "serve", "--listen", "127.0.0.1:0",
+				"--cert", write(t, dir, "cert.pem", certificate), "--key", write(t, dir, "key.pem", key))
+			r.line()
+			_, status := r.end()
+			if got := r.stderr.String(); status != exitDone || !strings.Contains(got, tt.want) || strings.Count(got, "warning") != 1 {
+				t.Errorf("status %d, standard error %q, want 0 and one warning with %q", status, got, tt.want)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,15 +33,17 @@ Ask every server of a connection string for its number of connections, as client
 show what each one answers: the count (connected clients plus reservations), how long the answer took on an open
 connection, the HTTP version, and the certificate; or why there is no answer. Nothing is reserved. Each server is also
 asked, once and without credentials, whether it serves what a session needs; those that do not are named with the
-reason.
+reason. CAPACITY is how many clients a server says it takes in proportion to others; a server that says it is draining
+takes no new ones.
 
 PICK is how likely a client that connects now ends on the server, by the loadBalancer of the connection string, as far
-as the counts tell. A server to which no connection could be made has none, and when no server gave its count there are
-none at all. A narrow terminal is not shown the columns that matter least.
+as the counts tell. A server to which no connection could be made, that is draining or that does not serve what a session
+needs has none, and when no other server gave its count there are none at all. A narrow terminal is not shown the columns
+that matter least.
 
 ` + targetHelp + `
 
-The exit status is 1 when no server gave its count. With --watch the servers are looked up and asked again until the
+The exit status is 1 when no server that takes clients gave its count. With --watch the servers are looked up and asked again until the
 command is interrupted; the exit status is then that of the last whole round, and 1 when there was none.
 
 With --json, an object a line for each server; fields without a value are left out:
@@ -49,9 +52,13 @@ With --json, an object a line for each server; fields without a value are left o
   round        counts the rounds of --watch, from 1
   endpoint     the server, as "host:port"
   priority     lower numbers are used first
-  weight       its capacity beside others of its priority
+  weight       its part of the clients beside others of its priority, by its
+               SRV record
   address      the address that was connected to
   connections  the count
+  capacity     how many clients it takes in proportion to others, as it says;
+               counts in the place of the weights where all servers say it
+  draining     true when it says that it takes no new clients
   latency_ms   how long the answer took on an open connection
   http         the version, such as "HTTP/2.0"
   certificate  subject, issuer, self_signed, not_after, days_left
@@ -121,7 +128,7 @@ func (p *probing) check(withInterval bool) error {
 }
 
 func (p *probing) run(ctx context.Context, from *target, cs *connstring.ConnString) (err error) {
-	p.balancer, p.adviser = cs.EffectiveLoadBalancer(), adviser{plaintext: from.plaintext}
+	p.balancer, p.adviser = cs.EffectiveLoadBalancer(), from.adviser(cs)
 	resolver, err := evenkeel.Resolver(cs)
 	if err != nil {
 		return err
@@ -201,10 +208,11 @@ func (p *probing) round(ctx context.Context) error {
 		return err
 	}
 	p.rounds++
-	chance := chances(p.balancer, seen)
-	p.show(round{seen: seen, chance: chance, at: time.Now()})
-	if len(chance) == 0 {
-		return p.noCount(seen)
+	r := round{seen: p.fitting.candidates(seen), at: time.Now()}
+	r.chance = chances(p.balancer, r.seen)
+	p.show(r)
+	if len(r.chance) == 0 {
+		return p.noneUsable(r.seen)
 	}
 	return nil
 }
@@ -228,12 +236,43 @@ func askAll(ctx context.Context, prober balance.Prober, endpoints []discover.End
 	return seen
 }
 
-// noCount says why the first server gave no count, as the others did not, and what to do.
-func (p *probing) noCount(seen []balance.Observation) error {
-	first := seen[0]
-	why := whyNot(first.Err) + p.adviser.probeAdvice(first)
-	if len(seen) == 1 {
-		return fmt.Errorf("%s gave no count: %s", first.Endpoint.Addr(), why)
+// noneUsable says why clients get no session, of the server that says most about it, and what to do.
+func (p *probing) noneUsable(seen []candidate) error {
+	all := func(is func(candidate) bool) bool {
+		return !slices.ContainsFunc(seen, func(c candidate) bool { return !is(c) })
 	}
-	return fmt.Errorf("none of %s gave a count; %s: %s", plural(len(seen), "server"), first.Endpoint.Addr(), why)
+	telling := seen[0]
+	for _, c := range seen {
+		if c.open() {
+			telling = c
+			break
+		}
+	}
+	addr, many := telling.Endpoint.Addr(), plural(len(seen), "server")
+	switch {
+	case all(candidate.open) && len(seen) == 1:
+		return fmt.Errorf("%s gave no count: %s", addr, p.why(telling))
+	case all(candidate.open):
+		return fmt.Errorf("none of %s gave a count; %s: %s", many, addr, p.why(telling))
+	case len(seen) == 1:
+		return fmt.Errorf("clients get no session: %s %s", addr, p.why(telling))
+	case all(candidate.draining):
+		return fmt.Errorf("clients get no session: all of %s are draining", many)
+	case all(func(c candidate) bool { return c.misfit != nil }):
+		return fmt.Errorf("clients get no session: none of %s serves what they need", many)
+	default:
+		return fmt.Errorf("clients get no session at any of %s; %s: %s", many, addr, p.why(telling))
+	}
+}
+
+// why says why a server is of no use, and what to do.
+func (p *probing) why(c candidate) string {
+	switch {
+	case c.misfit != nil:
+		return "does not serve what they need"
+	case c.draining():
+		return "is draining"
+	default:
+		return whyNot(c.Err) + p.adviser.probeAdvice(c.Observation)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
 // probeReport is an object of probe --json.
@@ -29,6 +30,8 @@ type probeReport struct {
 	Weight      uint16             `json:"weight"`
 	Address     string             `json:"address,omitempty"`
 	Connections *int               `json:"connections,omitempty"`
+	Capacity    int                `json:"capacity,omitempty"`
+	Draining    bool               `json:"draining,omitempty"`
 	LatencyMS   *float64           `json:"latency_ms,omitempty"`
 	HTTP        string             `json:"http,omitempty"`
 	Certificate *certificateReport `json:"certificate,omitempty"`
@@ -75,8 +78,8 @@ func (p *probing) show(r round) {
 	}
 	palette, width := newPalette(p.console.outScreen.colour), p.console.outScreen.wrapWidth()
 	lines := r.table(palette, width)
-	for _, misfit := range p.fitting.lines(p.adviser, r.seen) {
-		lines = append(append(lines, ""), wrap(misfit, width, 0)...)
+	for _, line := range misfitLines(p.adviser, r.seen) {
+		lines = append(append(lines, ""), wrap(line, width, 0)...)
 	}
 	if text := verdict(p.balancer, r.seen, r.chance); text != "" {
 		lines = append(append(lines, ""), wrap(text, width, 0)...)
@@ -114,12 +117,13 @@ func (p *probing) report(r round, i int) probeReport {
 	if o.Count.Addr.IsValid() {
 		report.Address = o.Count.Addr.String()
 	}
-	if len(r.chance) > 0 && !unreachable(o) {
+	if len(r.chance) > 0 && !unreachable(o.Observation) {
 		report.PickChance = &r.chance[i]
 	}
-	if misfit := p.fitting.misfits[o.Endpoint.Addr()]; misfit != nil {
-		report.Misfit = printable(sentence(p.adviser.explain(misfit)), longestMisfit)
+	if o.misfit != nil {
+		report.Misfit = printable(sentence(p.adviser.explain(o.misfit)), longestMisfit)
 	}
+	report.Capacity, report.Draining = o.capacity(), o.draining()
 	if o.Err != nil {
 		report.Error = printable(sentence(o.Err), longestError)
 		return report
@@ -141,6 +145,9 @@ func whyNot(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %v", probeLimit)
 	}
+	if proxy, ok := errors.AsType[*dial.ProxyError](err); ok {
+		return whyNotProxy(proxy)
+	}
 	if socket, ok := errors.AsType[*os.SyscallError](err); ok {
 		return socket.Err.Error()
 	}
@@ -154,6 +161,14 @@ func whyNot(err error) string {
 		err = probe.Err
 	}
 	return printable(sentence(err), longestError)
+}
+
+// whyNotProxy names the proxy: what went wrong there says nothing of the server.
+func whyNotProxy(err *dial.ProxyError) string {
+	if err.Proxy == "" || err.Err == nil {
+		return printable(sentence(err), longestError)
+	}
+	return "proxy " + err.Proxy + ": " + whyNot(err.Err)
 }
 
 // milliseconds rounds to microseconds.

@@ -39,6 +39,9 @@ func reach(addr net.Addr, certificate *tls.Certificate, plaintext bool) (cs *con
 		}
 	}
 	cs, err = at(hostOf(addr))
+	if len(certifiedHosts(certificate.Leaf)) == 0 {
+		return cs, "", err // the log tells that there are none
+	}
 	return cs, "the certificate names no host that the connection string could: clients refuse it under the name shown", err
 }
 

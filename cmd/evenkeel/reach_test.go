@@ -65,7 +65,7 @@ func TestReach(t *testing.T) {
 			name: "an address of IPv6 where only IPv4 listens", addr: "0.0.0.0:5",
 			certificate: certified("::1"), want: "chronicle://[::1]:5", note: "where ::1 leads to it",
 		},
-		{name: "no name at all", addr: "[::]:5", certificate: certified(), want: "chronicle://localhost:5", note: "names no host"},
+		{name: "no name at all", addr: "[::]:5", certificate: certified(), want: "chronicle://localhost:5"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

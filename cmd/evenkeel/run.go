@@ -45,8 +45,13 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 // which say nothing to a person here.
 func sentence(err error) string {
 	text := err.Error()
-	for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: ", "contract: ", "sim: "} {
-		text = strings.TrimPrefix(text, prefix)
+	for cut := true; cut; {
+		cut = false
+		for _, prefix := range []string{"evenkeel: ", "connstring: ", "discover: ", "balance: ", "server: ", "evenkeeltest: ", "contract: ", "sim: "} {
+			if rest, found := strings.CutPrefix(text, prefix); found {
+				text, cut = rest, true
+			}
+		}
 	}
 	return printable(strings.Join(strings.Fields(text), " "), longestSentence)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evenkeel-go/evenkeel/internal/devcert"
 	"github.com/evenkeel-go/evenkeel/server"
 )
 
@@ -40,7 +41,7 @@ It keeps 1024 reservations, 256 for one address, and bounds connections, clients
 embed the server can set these limits.
 
 With --auth token, calls need a bearer token, which clients get at /connect/token for an id and a secret. The clients are
-the lines of the --clients file, or of the variable ` + clientsVariable + `: an id, a colon and a secret in each; empty
+the lines of the --clients file, or else of the variable ` + clientsVariable + `: an id, a colon and a secret in each; empty
 lines and those that begin with # are left out. Let nobody else read that file (chmod 600). The counts, reservations
 and /health stay open to all. Tokens are good on the server that gave them; with the same --token-key on all servers they
 are good on all, as clients need that ask the first of their servers and go to another. Peers are then asked with the credentials of the --peers string.
@@ -85,7 +86,10 @@ func newServe(c *console) *cobra.Command {
 		Long:    paragraphs(serveHelp),
 		Example: serveExamples,
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.auth.chosen = cmd.Flags().Changed("auth")
+			return s.run(cmd.Context())
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:35000", "the address and port to listen on; port 0 takes a free one")
@@ -101,6 +105,8 @@ func newServe(c *console) *cobra.Command {
 	flags.BoolVar(&s.plaintext, "plaintext", false, "serve without TLS, for tests and for meshes that encrypt by themselves")
 	s.auth.addFlags(flags)
 	s.admin.addFlags(flags)
+	flags.StringVar(&s.logLevel, "log-level", "info", `what to tell on standard error: "debug" tells also of refused tokens and TLS handshakes, `+
+		`"warn" and "error" of less than "info"`)
 	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -117,6 +123,8 @@ type serving struct {
 	peersCA   string
 	plaintext bool
 	asJSON    bool
+	logLevel  string
+	log       *slog.Logger
 
 	drainPeriod, drainLimit time.Duration
 
@@ -147,7 +155,7 @@ func (s *serving) run(ctx context.Context) error {
 	if err := s.readClientRoots(); err != nil {
 		return err
 	}
-	auth, err := s.auth.authenticator(s.console)
+	auth, err := s.auth.authenticator(s.console, s.log)
 	if err != nil {
 		return err
 	}
@@ -164,7 +172,10 @@ func (s *serving) run(ctx context.Context) error {
 		s.name = listener.Addr().String()
 	}
 	registry := s.registry(listener.Addr(), peers)
-	settings := s.settings(listener.Addr(), certificate)
+	settings, err := s.settings(listener.Addr(), certificate)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	settings.Registry, settings.Auth, settings.Admin = registry, auth, admin
 	srv, err := server.New(settings)
 	if err != nil {
@@ -199,17 +210,17 @@ func (s *serving) end(srv *server.Server) {
 	}
 	n := srv.Registry().Count()
 	if n > 0 {
-		s.console.complain("draining (%d connected, %s at most): a second signal ends it at once", n, s.drainLimit)
+		s.console.tell("draining (%d connected, %s at most): a second signal ends it at once", n, s.drainLimit)
 	}
 	began := time.Now()
 	if err := srv.Drain(context.Background()); err != nil {
-		s.console.complain("%s", sentence(err))
+		s.console.tell("warning: %s", sentence(err))
 	} else if n > 0 {
-		s.console.complain("drained: all clients had left after %s", shortDuration(time.Since(began)))
+		s.console.tell("drained: all clients had left after %s", shortDuration(time.Since(began)))
 	}
 }
 
-// check finds what cannot be meant, before anything is opened.
+// check finds what cannot be meant, before anything is opened, and makes the log.
 func (s *serving) check() error {
 	switch {
 	case (s.cert == "") != (s.key == ""):
@@ -225,6 +236,11 @@ func (s *serving) check() error {
 	if err := inRange("capacity", s.capacity, 0, maxServeCapacity); err != nil {
 		return err
 	}
+	level, err := logLevel(s.logLevel)
+	if err != nil {
+		return err
+	}
+	s.log = newLog(s.console, level)
 	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil || strings.Contains(host, "@") {
 		return usage("--listen needs an address and a port, such as 127.0.0.1:35000 or [::1]:0")
@@ -256,28 +272,28 @@ func (s *serving) registry(addr net.Addr, peers server.PeersConfig) *server.Regi
 	peers.Self = []string{addr.String()}
 	return server.NewRegistry(server.RegistryConfig{
 		Name: s.name, Version: readVersion().Version, DrainPeriod: s.drainPeriod, Peers: peers, Capacity: s.capacity,
-		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Logger: s.log,
 	})
 }
 
 // settings say how the port is served.
-func (s *serving) settings(addr net.Addr, certificate *tls.Certificate) server.Config {
-	config := server.Config{
-		Plaintext: s.plaintext, DrainLimit: s.drainLimit,
-		Logger: slog.New(slog.NewTextHandler(s.console.err, &slog.HandlerOptions{Level: slog.LevelError})),
+func (s *serving) settings(addr net.Addr, certificate *tls.Certificate) (server.Config, error) {
+	config := server.Config{Plaintext: s.plaintext, DrainLimit: s.drainLimit, Logger: s.log}
+	if s.plaintext {
+		return config, nil
 	}
-	switch {
-	case certificate != nil:
-		config.CertFile, config.KeyFile = s.cert, s.key
-	case !s.plaintext:
-		config.DevelopmentNames = []string{hostOf(addr)}
-	}
+	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.clientRoots != nil {
-		config.TLS = &tls.Config{
-			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: s.clientRoots, MinVersion: tls.VersionTLS12,
-		}
+		config.TLS.ClientAuth, config.TLS.ClientCAs = tls.RequireAndVerifyClientCert, s.clientRoots
 	}
-	return config
+	if certificate != nil {
+		config.CertFile, config.KeyFile = s.cert, s.key
+		return config, nil
+	}
+	// The server could make one by itself, and would warn of what announce says.
+	development, err := devcert.New(hostOf(addr))
+	config.TLS.Certificates = []tls.Certificate{development}
+	return config, err
 }
 
 // announce says where the server is and how to reach it.
@@ -287,20 +303,16 @@ func (s *serving) announce(addr net.Addr, certificate *tls.Certificate) error {
 		return err
 	}
 	if note != "" {
-		s.console.complain("warning: %s", note)
+		s.console.tell("warning: %s", note)
 	}
 	switch {
 	case s.plaintext:
-		s.console.complain("serving without TLS: clients need --plaintext")
+		s.console.tell("serving without TLS: clients need --plaintext")
 	case certificate == nil:
-		s.console.complain("serving with a development certificate made for this run: clients have to skip its validation")
-	default:
-		if time.Now().After(certificate.Leaf.NotAfter) {
-			s.console.complain("warning: the certificate has expired: clients will refuse it, give a newer one")
-		}
+		s.console.tell("serving with a development certificate made for this run: clients have to skip its validation")
 	}
 	if s.clientRoots != nil {
-		s.console.complain("clients have to show a certificate: certificatePath in the connection string, or --cert of curl")
+		s.console.tell("clients have to show a certificate: certificatePath in the connection string, or --cert of curl")
 	}
 	s.auth.say(s.console)
 	if s.asJSON {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -35,6 +36,7 @@ type serveAuth struct {
 	key     string
 	dev     bool
 	life    time.Duration
+	chosen  bool // --auth was given
 }
 
 func (a *serveAuth) addFlags(flags *pflag.FlagSet) {
@@ -46,11 +48,14 @@ func (a *serveAuth) addFlags(flags *pflag.FlagSet) {
 }
 
 // authenticator makes what lets clients in; nil lets everybody in.
-func (a *serveAuth) authenticator(c *console) (*server.Authenticator, error) {
+func (a *serveAuth) authenticator(c *console, log *slog.Logger) (*server.Authenticator, error) {
 	switch a.mode {
 	case authNone:
 		if a.clients != "" || a.key != "" || a.dev {
 			return nil, usage("--clients, --token-key and --dev are for --auth token")
+		}
+		if _, found := c.getenv(clientsVariable); found && !a.chosen {
+			return nil, usage("%s is for --auth token: give that too, or unset it, or give --auth none to let everybody in", clientsVariable)
 		}
 		return nil, nil
 	case authToken:
@@ -74,7 +79,7 @@ func (a *serveAuth) authenticator(c *console) (*server.Authenticator, error) {
 	if err != nil {
 		return nil, err
 	}
-	auth, err := server.NewAuthenticator(server.AuthConfig{Clients: clients, TokenKey: key, TokenLife: a.life})
+	auth, err := server.NewAuthenticator(server.AuthConfig{Clients: clients, TokenKey: key, TokenLife: a.life, Logger: log})
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("the clients cannot be used: %s", sentence(err))}
 	}
@@ -87,6 +92,9 @@ func (a *serveAuth) list(c *console) ([]server.AuthClient, error) {
 	from := "the --clients file"
 	switch variable, found := c.getenv(clientsVariable); {
 	case a.clients != "":
+		if found {
+			c.complain("warning: the clients are those of --clients, and %s is not used", clientsVariable)
+		}
 		var err error
 		if text, err = readSecrets(c, "--clients", a.clients, "a client in each line"); err != nil {
 			return nil, err
@@ -154,8 +162,8 @@ func (a *serveAuth) say(c *console) {
 	case a.mode != authToken:
 	case a.dev:
 		dev := developmentClient()
-		c.complain("clients have to give credentials: %s:%s@ in front of the host will do, for everybody, because of --dev", dev.ID, dev.Secret.Reveal())
+		c.tell("clients have to give credentials: %s:%s@ in front of the host will do, for everybody, because of --dev", dev.ID, dev.Secret.Reveal())
 	default:
-		c.complain("clients have to give their credentials: put user:password@ in front of the host")
+		c.tell("clients have to give their credentials: put user:password@ in front of the host")
 	}
 }

@@ -243,8 +243,8 @@ func (s *shed) explain(ctx context.Context, line *line, err error) error {
 		return fmt.Errorf("%s refuses: %s; give the file with the right one as --admin, or the secret in %s", line.address, said.Message(), adminVariable)
 	case codes.Unavailable:
 		if cause := line.failure(); cause != nil {
-			a := adviser{plaintext: s.from.plaintext}
-			return fmt.Errorf("%s cannot be reached: %w%s", line.address, brief(cause), trustAdvice(cause)+a.tlsAdvice(cause))
+			a := adviser{plaintext: s.from.plaintext, ca: s.from.ca != ""}
+			return fmt.Errorf("%s cannot be reached: %w%s", line.address, brief(cause), a.trustAdvice(cause)+a.tlsAdvice(cause))
 		}
 		return fmt.Errorf("the connection to %s was lost%s", line.address, adviser{plaintext: s.from.plaintext}.tlsAdvice(err))
 	default:

@@ -27,13 +27,15 @@ import (
 	"github.com/evenkeel-go/evenkeel"
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/connstring"
+	"github.com/evenkeel-go/evenkeel/credential"
 	"github.com/evenkeel-go/evenkeel/discover"
+	"github.com/evenkeel-go/evenkeel/internal/dial"
 )
 
 var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // someObservations are a round of probes with everything that can be in one.
-func someObservations() []balance.Observation {
+func someObservations() []candidate {
 	leaf := func(subject, issuer string, days int) *tls.ConnectionState {
 		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{
 			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: subject}, Issuer: pkix.Name{CommonName: issuer},
@@ -51,7 +53,7 @@ func someObservations() []balance.Observation {
 	seen[3].Err = &balance.ProbeError{Endpoint: seen[3].Endpoint, Op: "count", Status: 503}
 	seen[4].Count.RTT, seen[4].Count.Proto = 5*time.Millisecond, "HTTP/2.0"
 	seen[5].Err = &balance.ProbeError{Endpoint: seen[5].Endpoint, Op: "count", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	return seen
+	return candidates(seen)
 }
 
 func TestProbePicture(t *testing.T) {
@@ -70,7 +72,7 @@ func TestProbePictureOnATerminal(t *testing.T) {
 	differ, equal := someObservations(), someObservations()[2:4]
 	equal = append(equal, someObservations()[0])
 	for name, tt := range map[string]struct {
-		seen  []balance.Observation
+		seen  []candidate
 		width int
 	}{
 		"probe-80": {differ, 80}, "probe-60": {differ, 60}, "probe-80-equal": {equal, 80}, "probe-60-equal": {equal, 60},
@@ -130,13 +132,54 @@ func TestConnectEventLines(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			line := new(holding).eventLine(palette{}, tt.event, tt.since, tt.since > 0)
+			line := strings.Join(new(holding).eventLines(palette{}, tt.event, tt.since, tt.since > 0, 0), "\n")
 			_, text, _ := strings.Cut(line, "  ")
 			if text != tt.want {
 				t.Errorf("line\n got %q\nwant %q", text, tt.want)
 			}
 		})
 	}
+}
+
+// TestEventLinesAreIndentedAlike, whether they had to be broken or not.
+func TestEventLinesAreIndentedAlike(t *testing.T) {
+	t.Parallel()
+	long, short := at(0, 1, evenkeel.EventCandidateFailed, "a"), at(0, 2, evenkeel.EventConnected, "b")
+	long.Err = refusedFor(x509.UnknownAuthorityError{})
+	for _, width := range []int{30, 60, 80} {
+		lines := new(holding).eventLines(newPalette(true), long, 0, false, width)
+		for i, line := range lines {
+			line = ansi.Strip(line)
+			if ansi.StringWidth(line) > width && !strings.HasPrefix(line, "00:") {
+				t.Errorf("a line of %d columns, want %d at most: %q", ansi.StringWidth(line), width, line)
+			}
+			if i == 0 && !strings.HasPrefix(line[len("00:00:00.000"):], "  client 1") {
+				t.Errorf("width %d: got %q, want two blanks before the client", width, line)
+			}
+		}
+		if len(lines) < 3 {
+			t.Errorf("width %d: got %q, want it broken", width, lines)
+		}
+	}
+	if got := new(holding).eventLines(palette{}, short, 0, false, 80); len(got) != 1 || got[0][len("00:00:00.000"):] != "  client 2   connected to b:1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestTheClockOfConnectDoesNotRunBeyondItsEnd.
+func TestTheClockOfConnectDoesNotRunBeyondItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &holding{began: time.Now(), length: 800 * time.Millisecond}
+		time.Sleep(640 * time.Millisecond)
+		if got, want := h.clock(), "600ms of 800ms"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		time.Sleep(time.Second)
+		if got, want := h.clock(), "800ms of 800ms"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 func TestProgressOfManyClients(t *testing.T) {
@@ -185,7 +228,7 @@ func TestExplain(t *testing.T) {
 		{name: "one server", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a")}}, want: "connect a:1: unexpected EOF"},
 		{
 			name: "several", err: &evenkeel.AttemptError{Failures: []*evenkeel.EndpointError{node("a"), node("b"), node("c")}},
-			want: "connect a:1: unexpected EOF (2 servers more failed)",
+			want: "connect a:1: unexpected EOF (and 2 more servers failed)",
 		},
 		{
 			name: "no servers known", err: &evenkeel.AttemptError{Err: &discover.LookupError{Name: "x", Kind: discover.ErrTimeout}},
@@ -198,6 +241,21 @@ func TestExplain(t *testing.T) {
 		{
 			name: "expired", err: refusedFor(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "long ago"}),
 			want: "dial a:1: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: long ago; renew it, or set the clock of this machine, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{
+			name: "no name at all", err: refusedFor(x509.HostnameError{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "a"}}, Host: "a"}),
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate relies on legacy Common Name field, use SANs instead; have one made that has the server's name as a subjectAltName, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{
+			name: "not for servers", err: refusedFor(x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}),
+			want: "dial a:1: tls: failed to verify certificate: x509: certificate specifies an incompatible key usage; have one made for servers, with the extended key usage serverAuth, or, in development, put skipTlsValidation=true into the connection string",
+		},
+		{
+			name: "no token in time", err: &evenkeel.EndpointError{
+				Endpoint: discover.Endpoint{Host: "a", Port: 1}, Step: evenkeel.StepToken,
+				Err: &credential.TokenError{Place: "a:1/connect/token", Reason: credential.ReasonTimeout, Err: context.DeadlineExceeded},
+			},
+			want: "token a:1: ask a:1/connect/token for a token: no answer in time: context deadline exceeded; it takes connections: see that server's log",
 		},
 		{name: "something else", err: errStillConnecting, want: errStillConnecting.Error()},
 	}
@@ -267,6 +325,83 @@ func TestProbeAdvice(t *testing.T) {
 	}
 }
 
+// TestAdviceKnowsWhatWasGiven: what the user has done already is no advice.
+func TestAdviceKnowsWhatWasGiven(t *testing.T) {
+	t.Parallel()
+	unknown := refusedFor(x509.UnknownAuthorityError{})
+	refused := &evenkeel.EndpointError{Endpoint: discover.Endpoint{Host: "a", Port: 1}, Step: evenkeel.StepConnect, Err: evenkeel.ErrUnauthenticated}
+	tests := []struct {
+		name    string
+		adviser adviser
+		err     error
+		want    string
+	}{
+		{"no roots", adviser{}, unknown, "; trust its authority with --ca, or"},
+		{"other roots", adviser{ca: true}, unknown, "; its authority is not in the --ca file: add it there, or"},
+		{"no credentials", adviser{auth: connstring.AuthModeNone}, refused, "; give credentials that the server takes: user:password@ in front of the host"},
+		{"a password", adviser{auth: connstring.AuthModeClientCredentials}, refused, "; check the user and the password in the connection string"},
+		{"an API key", adviser{auth: connstring.AuthModeAPIKey}, refused, "; a server that asks for tokens looks at no API key: give user:password@"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := tt.adviser.explain(tt.err).Error(); !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q in it", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestConnectJSONAdvisesUsersOfTheCommand, who have flags and no options.
+func TestConnectJSONAdvisesUsersOfTheCommand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		h := &holding{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, clients: 1}
+		failed := at(0, 1, evenkeel.EventCandidateFailed, "a")
+		failed.Err = &evenkeel.EndpointError{
+			Endpoint: failed.Endpoint, Step: evenkeel.StepDial, Err: &dial.ProxyError{Proxy: "192.0.2.1:3128", Status: 403},
+		}
+		newConnectView(h).event(failed, 0, false)
+		if got := out.String(); strings.Contains(got, "WithNoProxy") || !strings.Contains(got, "--no-proxy") {
+			t.Errorf("got %s, want the flag and not the option", got)
+		}
+	})
+}
+
+// TestProbeTellsCapacitiesAndDraining in the table and in JSON.
+func TestProbeTellsCapacitiesAndDraining(t *testing.T) {
+	t.Parallel()
+	stopping := draining(observed("b", 0, 0, noCount))
+	stopping.Err = &balance.ProbeError{Endpoint: stopping.Endpoint, Op: "count", Addr: stopping.Count.Addr, Status: 503}
+	seen := candidates([]balance.Observation{sized(observed("a", 0, 0, 4), 10), stopping})
+	r := round{seen: seen, chance: chances(connstring.LeastConnections, seen), at: noon}
+	golden(t, "probe-draining", visible(r.table(palette{}, 0)))
+	var out bytes.Buffer
+	p := &probing{console: newConsole(nil, nil, &out, io.Discard), asJSON: true, balancer: connstring.LeastConnections}
+	p.show(r)
+	for _, want := range []string{`"capacity":10,`, `"draining":true,`} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("got %s, want %s once", out.String(), want)
+		}
+	}
+}
+
+// TestAProxyIsNamedInTheTable, since what it refuses says nothing of the server.
+func TestAProxyIsNamedInTheTable(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for want, proxy := range map[string]*dial.ProxyError{
+		"proxy 192.0.2.1:3128: connection refused":                              {Proxy: "192.0.2.1:3128", Err: refused},
+		"proxy 192.0.2.1:3128: status 407 Proxy Authentication Required":        {Proxy: "192.0.2.1:3128", Status: 407},
+		"proxy: the proxy in HTTPS_PROXY cannot be read: give http://host:port": {Err: errors.New("the proxy in HTTPS_PROXY cannot be read: give http://host:port")},
+	} {
+		if got := whyNot(&balance.ProbeError{Op: "count", Err: proxy}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestProbeSaysOfWhomItSpeaks counts servers as people do.
 func TestProbeSaysOfWhomItSpeaks(t *testing.T) {
 	t.Parallel()
@@ -274,7 +409,7 @@ func TestProbeSaysOfWhomItSpeaks(t *testing.T) {
 	refused.Err = &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	want := "connection refused; check that a server runs there and that the port can be reached"
 	for seen, begins := range map[int]string{1: "a:35000 gave no count: ", 3: "none of 3 servers gave a count; a:35000: "} {
-		if got := new(probing).noCount(slices.Repeat([]balance.Observation{refused}, seen)).Error(); got != begins+want {
+		if got := new(probing).noneUsable(slices.Repeat(candidates([]balance.Observation{refused}), seen)).Error(); got != begins+want {
 			t.Errorf("%d servers:\n got %s\nwant %s", seen, got, begins+want)
 		}
 	}

@@ -53,10 +53,10 @@ func (s *sheet) drop(title string) {
 	}
 }
 
-// same says whether all rows have the same in a column.
+// same says whether there is a column in which all rows have the same.
 func (s *sheet) same(title string) bool {
 	at := s.index(title)
-	return !slices.ContainsFunc(s.rows, func(row []cell) bool { return row[at].text != s.rows[0][at].text })
+	return at >= 0 && !slices.ContainsFunc(s.rows, func(row []cell) bool { return row[at].text != s.rows[0][at].text })
 }
 
 func (s *sheet) index(title string) int {

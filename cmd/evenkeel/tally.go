@@ -21,6 +21,7 @@ type tally struct {
 	recoveries []time.Duration
 	lost       int // sessions
 	failed     int // attempts of which no candidate served
+	troubles   troubles
 }
 
 // member is a client and where it is.
@@ -37,6 +38,7 @@ func (t *tally) apply(e fleetEvent) (since time.Duration, recovered bool) {
 		t.members = append(t.members, member{})
 	}
 	m := &t.members[e.client-1]
+	t.troubles.note(e)
 	switch e.Kind {
 	case evenkeel.EventResolved:
 		t.servers = t.servers[:0]

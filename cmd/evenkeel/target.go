@@ -58,6 +58,11 @@ func (t *target) addTLS(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.plaintext, "plaintext", false, "speak without TLS, to servers that were started with --plaintext")
 }
 
+// adviser words failures for a user who gave these flags.
+func (t *target) adviser(cs *connstring.ConnString) adviser {
+	return adviser{plaintext: t.plaintext, ca: t.ca != "", auth: cs.AuthMode()}
+}
+
 // oneString refuses more than one argument without showing any.
 func oneString(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
@@ -185,10 +190,10 @@ func addCertificate(c *console, config *tls.Config, cs *connstring.ConnString) e
 		Cert: cs.CertificatePath, Password: cs.CertificatePassword,
 		Changed: func(err error) {
 			if err != nil {
-				c.complain("warning: the changed client certificate cannot be used, the one before it is: %s", sentence(err))
+				c.tell("warning: the client certificate has changed and cannot be used, so that the one before it stays in use: %s", sentence(err))
 				return
 			}
-			c.complain("the changed client certificate is in use")
+			c.tell("the client certificate has changed, and the new one is in use")
 		},
 	})
 	if err != nil {

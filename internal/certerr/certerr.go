@@ -56,6 +56,9 @@ func text(refused *tls.CertificateVerificationError, name string) string {
 		leaf = refused.UnverifiedCertificates[0]
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](refused.Err); ok {
+		if wrong.Certificate != nil && nameless(wrong.Certificate) {
+			return namelessText(wrong.Certificate) + ": " + owner(leaf, leaf, name)
+		}
 		return fmt.Sprintf("certificate is for %s, not for %s: %s", names(wrong.Certificate), name, describe(wrong.Certificate))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](refused.Err); ok && invalid.Reason == x509.Expired {
@@ -120,9 +123,6 @@ func names(c *x509.Certificate) string {
 	all := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
 		all = append(all, ip.String())
-	}
-	if len(all) == 0 {
-		return "no name that could be checked"
 	}
 	const most = 5
 	more := ""

@@ -125,11 +125,11 @@ func anybody(glasses []glass, random *rand.Rand) int {
 func Draw(weights []uint16, random *rand.Rand) int {
 	total := uint64(0)
 	for _, weight := range weights {
-		total += share(weight)
+		total += Share(weight)
 	}
 	drawn, i := random.Uint64N(total), 0
-	for drawn >= share(weights[i]) {
-		drawn -= share(weights[i])
+	for drawn >= Share(weights[i]) {
+		drawn -= Share(weights[i])
 		i++
 	}
 	return i

@@ -181,7 +181,7 @@ func fill(table []glass, asked []int, known []Answer, weights []uint16) []glass 
 		if !a.usable() {
 			continue
 		}
-		g := glass{index: index, share: share(weights[index]), count: a.Connections}
+		g := glass{index: index, share: Share(weights[index]), count: a.Connections}
 		if said {
 			g.share = uint64(min(a.Capacity, maxCapacity))
 		}
@@ -200,6 +200,6 @@ func evenLevel(table []glass) float64 {
 	return sum / shares
 }
 
-// share is a weight in tenths, so that weight 0 can be a tenth of weight 1. Where all weights are equal, zero or not, all
+// Share is a weight in tenths, so that weight 0 can be a tenth of weight 1. Where all weights are equal, zero or not, all
 // shares are too.
-func share(weight uint16) uint64 { return max(1, 10*uint64(weight)) }
+func Share(weight uint16) uint64 { return max(1, 10*uint64(weight)) }

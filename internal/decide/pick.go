@@ -19,7 +19,7 @@ func (m *Machine) fillWithSilent() {
 	for _, draining := range []bool{false, true} {
 		for i, index := range m.asked {
 			if m.known[i].Draining == draining {
-				m.table = append(m.table, glass{index: index, share: share(m.config.Weights[index])})
+				m.table = append(m.table, glass{index: index, share: Share(m.config.Weights[index])})
 			}
 		}
 		if len(m.table) > 0 {
