@@ -28,11 +28,11 @@ type Config struct {
 	// a certificate of their own, on the anonymous paths too. Nil means a development certificate, made on the fly and
 	// announced in the log; so does one without a certificate where DevelopmentNames are set. ALPN and a minimum of TLS 1.2 are seen to by the server.
 	TLS *tls.Config
-	// CertFile and KeyFile are a certificate, with intermediate ones behind it, and its private key, both in PEM form. They are
-	// read by New, and again when they have changed, during a handshake and once a second at most: a certificate is renewed
-	// without a restart. When the changed files cannot be used, the certificate before them stays and the log says why. With
-	// them TLS, where it is set, holds whatever else there is to set, and no certificate. An empty KeyFile means that the key
-	// is in CertFile.
+	// CertFile and KeyFile are a certificate, with intermediate ones behind it, and its private key, both in PEM form and no
+	// other. They are read by New, and again when they have changed, during a handshake and once a second at most: a
+	// certificate is renewed without a restart. When the changed files cannot be used, the certificate before them stays and
+	// the log says why. With them TLS, where it is set, holds whatever else there is to set, and no certificate; what is set
+	// there, such as ClientCAs, is not read again. An empty KeyFile means that the key is in CertFile.
 	CertFile, KeyFile string
 	// DevelopmentNames are further names and IP addresses for the development certificate, such as the listen address.
 	DevelopmentNames []string
@@ -151,7 +151,9 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	}
 	switch {
 	case c.CertFile != "":
-		file, err := certfile.Load(certfile.Config{Cert: c.CertFile, Key: c.KeyFile, Changed: c.certificateChanged})
+		file, err := certfile.Load(certfile.Config{
+			Cert: c.CertFile, Key: c.KeyFile, PEM: true, Changed: c.certificateChanged,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("server config: %w", err)
 		}
