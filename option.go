@@ -157,9 +157,6 @@ func (c *config) check(cs *connstring.ConnString) error {
 		errs = append(errs, errors.New("WithSRVTargetsInDomain contradicts WithResolver: use one of them"))
 	}
 	errs = append(errs, c.checkRebalance(cs))
-	if mode := cs.AuthMode(); c.tokens != nil && mode != connstring.AuthModeNone {
-		errs = append(errs, errors.New("WithTokenSource contradicts the credentials in the connection string ("+string(mode)+
-			"): use one of them"))
-	}
+	errs = append(errs, c.checkCredentials(cs))
 	return errors.Join(errs...)
 }
