@@ -21,8 +21,8 @@ import (
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
-// ErrUnauthenticated is found by errors.Is in the error of a server that refuses the client: at its token endpoint, or when
-// the session begins. Trying that server again does not help before somebody changes something.
+// ErrUnauthenticated is found by errors.Is in the error of a server that refuses the client: at its token endpoint, when the
+// session begins, or in answer to a call. Trying that server again does not help before somebody changes something.
 var ErrUnauthenticated = errors.New("the server refuses the client's credentials")
 
 // WithTokenSource takes tokens from ts instead of asking servers for them. It contradicts credentials in the connection

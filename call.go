@@ -131,10 +131,11 @@ func (g *generation) callError(ctx context.Context, l *lane, err error) error {
 	if cause == nil {
 		cause = l.broken()
 	}
-	if cause == nil || ctx.Err() != nil {
-		return err
+	code := status.Code(err)
+	if code == codes.Unauthenticated {
+		return refusedCall(err)
 	}
-	if code := status.Code(err); code != codes.Canceled && code != codes.Unavailable {
+	if cause == nil || ctx.Err() != nil || code != codes.Canceled && code != codes.Unavailable {
 		return err
 	}
 	if errors.Is(cause, ErrClosed) {

@@ -39,7 +39,8 @@ func (b *Bearer) DialOptions() []grpc.DialOption {
 func (b *Bearer) RequireTransportSecurity() bool { return !b.place.Plaintext }
 
 // GetRequestMetadata returns the token for a call. It waits only when there is none, for 5 s at most. The error has the
-// code Unavailable, or Unauthenticated when the client is refused a token.
+// code Unavailable, or Unauthenticated when the client is refused a token, and is the call's: errors.As finds the
+// *TokenError in that.
 func (b *Bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	if err := checkSecurity(ctx, b.place.Plaintext); err != nil {
 		return nil, err
@@ -75,10 +76,23 @@ func callError(ctx context.Context, err error) error {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	if errors.Is(err, ErrRefused) {
-		return status.Error(codes.Unauthenticated, err.Error())
+		return &noTokenError{code: codes.Unauthenticated, cause: err}
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	return &noTokenError{code: codes.Unavailable, cause: err}
 }
+
+// noTokenError is a status with a cause. grpc-go passes it on as it is, since it has a code that credentials may give.
+type noTokenError struct {
+	code  codes.Code
+	cause error
+}
+
+func (e *noTokenError) Error() string { return e.GRPCStatus().Err().Error() }
+
+// GRPCStatus makes status.Code and status.FromError see the code.
+func (e *noTokenError) GRPCStatus() *status.Status { return status.New(e.code, e.cause.Error()) }
+
+func (e *noTokenError) Unwrap() error { return e.cause }
 
 // use tells which token a call was sent with; 0 when it was not sent with any.
 type use struct{ number atomic.Uint64 }
