@@ -69,7 +69,7 @@ func (c *Conn) session(ctx context.Context, opts []grpc.CallOption, tried *gener
 		select {
 		case <-v.changed:
 		case <-ctx.Done():
-			return nil, contextError(ctx, v.failure)
+			return nil, gaveUpError(ctx, c.progress.gaveUp(ctx.Err(), v.failure))
 		}
 	}
 }
