@@ -49,7 +49,7 @@ const (
 func (r Reason) String() string {
 	switch r {
 	case ReasonUnreachable:
-		return "no connection"
+		return "no connection, or a broken one"
 	case ReasonTimeout:
 		return "no answer in time"
 	case ReasonRedirect:
