@@ -166,9 +166,7 @@ func (b *Bearer) scrubError(err error) error {
 func (b *Bearer) String() string { return "bearer token (" + mask + ")" }
 
 // Format prints what String returns, for every verb.
-func (b *Bearer) Format(state fmt.State, _ rune) {
-	_, _ = state.Write([]byte(b.String())) // a fmt.State keeps it in memory
-}
+func (b *Bearer) Format(state fmt.State, _ rune) { printBare(state, b) }
 
 // APIKey puts a key on every call, as the metadata api-key. No server that is known checks it.
 type APIKey struct {
@@ -196,3 +194,9 @@ func (k APIKey) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 
 // RequireTransportSecurity says whether the key goes over TLS only.
 func (k APIKey) RequireTransportSecurity() bool { return !k.plaintext }
+
+// String tells nothing but what it is.
+func (k APIKey) String() string { return "API key (" + mask + ")" }
+
+// Format prints what String returns, for every verb.
+func (k APIKey) Format(state fmt.State, _ rune) { printBare(state, k) }
