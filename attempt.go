@@ -39,8 +39,8 @@ var (
 	errStay = errors.New("the session is on the server that was selected")
 )
 
-// attempter makes generations: resolve, select and reserve, dial, token, compatibility, Connect, first keep-alive answered. It tries one
-// candidate after the other until one serves.
+// attempter makes generations: resolve, select and reserve, dial, token, compatibility, Connect, first keep-alive
+// answered. It tries one candidate after the other until one serves.
 type attempter struct {
 	resolver    discover.Resolver
 	strategy    balance.Strategy

@@ -53,8 +53,9 @@ type view struct {
 	changed chan struct{} // closed when another view has taken its place
 }
 
-// New begins to connect in the background and goes on until Close. It returns an error only when the connection
-// string or the options cannot work; it does no I/O of its own, save that it reads the file of certificatePath. Calls wait for the first attempt.
+// New begins to connect in the background and goes on until Close. It returns an error only when the connection string
+// or the options cannot work; it does no I/O of its own, save that it reads the file of certificatePath. Calls wait for
+// the first attempt.
 func New(connectionString string, opts ...Option) (*Conn, error) {
 	cs, err := connstring.Parse(connectionString)
 	if err != nil {

@@ -36,9 +36,9 @@ type ClientCredentialsConfig struct {
 	// ClientID and ClientSecret are the credentials; both are needed.
 	ClientID     string
 	ClientSecret Secret
-	// CacheDir is a folder that keeps tokens, for programs that run for a moment and often: one that is there is used instead
-	// of asking. It is made when it is missing, its files are for this user alone, and no secret is in them but the tokens.
-	// A file that cannot be read counts as none. Empty means no such cache.
+	// CacheDir is a folder that keeps tokens, for programs that run for a moment and often: one that is there is used
+	// instead of asking. It is made when it is missing, its files are for this user alone, and no secret is in them but
+	// the tokens. A file that cannot be read counts as none. Empty means no such cache.
 	CacheDir string
 	// CacheFailed is told when a token could not be written there; nil means nobody is.
 	CacheFailed func(error)

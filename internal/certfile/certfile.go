@@ -40,8 +40,9 @@ type Config struct {
 	PEM bool
 	// Password opens a PKCS#12 file; nil means none. It is not used for PEM.
 	Password Secret
-	// Changed is told of what became of files that have changed: nil when their certificate is in use now, an error when they
-	// cannot be used and the one before them is. It is called during a handshake, by one at a time; nil means nobody is told.
+	// Changed is told of what became of files that have changed: nil when their certificate is in use now, an error when
+	// they cannot be used and the one before them is. It is called during a handshake, by one at a time; nil means nobody
+	// is told.
 	Changed func(error)
 }
 
