@@ -43,20 +43,20 @@ func noSession(cause error) error {
 	return unavailable("evenkeel: no session", cause)
 }
 
-// refusedError is a call's Unauthenticated, as the server or the credentials made it, in which ErrUnauthenticated is found.
-type refusedError struct{ error }
+// unauthenticatedError is a call's Unauthenticated, as the server or the credentials made it, in which ErrUnauthenticated is found.
+type unauthenticatedError struct{ error }
 
 // GRPCStatus is that of the call, with its details.
-func (e *refusedError) GRPCStatus() *status.Status { return status.Convert(e.error) }
+func (e *unauthenticatedError) GRPCStatus() *status.Status { return status.Convert(e.error) }
 
-func (e *refusedError) Unwrap() []error { return []error{ErrUnauthenticated, e.error} }
+func (e *unauthenticatedError) Unwrap() []error { return []error{ErrUnauthenticated, e.error} }
 
 // refusedCall gives the error of a call that was refused its cause.
 func refusedCall(err error) error {
 	if errors.Is(err, ErrUnauthenticated) {
 		return err
 	}
-	return &refusedError{err}
+	return &unauthenticatedError{err}
 }
 
 // closedError is the error of a call on a closed Conn.
