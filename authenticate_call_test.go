@@ -43,7 +43,8 @@ func TestACallWithoutATokenSaysWhyWhileTheSessionLives(t *testing.T) {
 	}{
 		{
 			"the client is refused a token", &oauth2.RetrieveError{ErrorCode: "invalid_client"},
-			codes.Unauthenticated, credential.ReasonRefused, []error{evenkeel.ErrUnauthenticated, credential.ErrRefused},
+			codes.Unauthenticated, credential.ReasonRefused,
+			[]error{evenkeel.ErrUnauthenticated, credential.ErrRefused},
 		},
 		{"no token is to be had", errVault, codes.Unavailable, credential.ReasonSource, []error{errVault}},
 	}

@@ -245,8 +245,9 @@ func TestTheLastGoodServersAreUsedWhenALookupFails(t *testing.T) {
 	conn := dial(t, cluster.SRVConnectionString()+"&loadBalancer=round-robin",
 		evenkeel.WithTLS(cluster.TLS()), evenkeel.WithEvents(r.record))
 	cluster.DNS.Remove("_chronicle._tcp." + cluster.Domain())
+	first := conn.Server().Addrs[0].String() // there is none once it is killed
 	for _, s := range cluster.Servers {
-		if s.Addr() == conn.Server().Addrs[0].String() {
+		if s.Addr() == first {
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +306,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"evenkeel: WithTokenSource contradicts the credentials in the connection string (client-credentials): use one of them",
 		},
 		{
-			"a source of tokens, and none wanted", "chronicle://a?auth=none", []evenkeel.Option{evenkeel.WithTokenSource(source)},
+			"a source of tokens, and none wanted", "chronicle://a?auth=none",
+			[]evenkeel.Option{evenkeel.WithTokenSource(source)},
 			"evenkeel: WithTokenSource contradicts auth=none in the connection string: use one of them",
 		},
 		{
@@ -314,7 +316,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"evenkeel: WithTokenCache contradicts WithTokenSource, which is to keep its own tokens: use one of them",
 		},
 		{
-			"a token cache and no tokens", "chronicle://a?apiKey=marker", []evenkeel.Option{evenkeel.WithTokenCache("tokens")},
+			"a token cache and no tokens", "chronicle://a?apiKey=marker",
+			[]evenkeel.Option{evenkeel.WithTokenCache("tokens")},
 			"evenkeel: WithTokenCache keeps the tokens of a user and a password, and the connection string has none: " +
 				"leave it out, or write user:password@ before the hosts",
 		},

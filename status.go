@@ -43,7 +43,8 @@ func noSession(cause error) error {
 	return unavailable("evenkeel: no session", cause)
 }
 
-// unauthenticatedError is a call's Unauthenticated, as the server or the credentials made it, in which ErrUnauthenticated is found.
+// unauthenticatedError is a call's Unauthenticated, as the server or the credentials made it, in which ErrUnauthenticated is
+// found.
 type unauthenticatedError struct{ error }
 
 // GRPCStatus is that of the call, with its details.

@@ -194,7 +194,7 @@ func (f *File) load() (*tls.Certificate, [sha256.Size]byte, error) {
 
 // guilty is the file that a fault is about.
 func (f *File) guilty(err error) string {
-	if f.config.Key != "" && (isKeyFault(err)) {
+	if f.config.Key != "" && isKeyFault(err) {
 		return f.config.Key
 	}
 	return f.config.Cert

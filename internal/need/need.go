@@ -25,7 +25,7 @@ func Missing(tb testing.TB, format string, args ...any) {
 // IPv6 is for tests that listen on ::1.
 func IPv6(tb testing.TB) {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "[::1]:0")
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "[::1]:0")
 	if err != nil {
 		Missing(tb, "no IPv6 here: %v", err)
 		return // a testing.TB ends the test before
