@@ -39,8 +39,8 @@ var (
 	errStay = errors.New("the session is on the server that was selected")
 )
 
-// attempter makes generations: resolve, select and reserve, dial, token, compatibility, Connect, first keep-alive answered. It tries one
-// candidate after the other until one serves.
+// attempter makes generations: resolve, select and reserve, dial, token, compatibility, Connect, first keep-alive
+// answered. It tries one candidate after the other until one serves.
 type attempter struct {
 	resolver    discover.Resolver
 	strategy    balance.Strategy
@@ -58,6 +58,7 @@ type attempter struct {
 	onReady     func(context.Context, grpc.ClientConnInterface) error
 	sessionless bool
 	emit        func(Event)
+	progress    *progress
 	background  func(func()) // runs what nobody waits for; it must end with the Conn
 }
 
@@ -76,7 +77,9 @@ type errand struct {
 
 // attempt makes a generation, or says why it could not: with errStay, or an *AttemptError. Its error after life was
 // done means nothing.
-func (a *attempter) attempt(life context.Context, e errand) (*generation, error) {
+func (a *attempter) attempt(life context.Context, e errand) (gen *generation, err error) {
+	a.progress.begin()
+	defer func() { a.progress.end(err) }()
 	ctx, cancel := context.WithTimeoutCause(life, attemptLimit, errAttemptTime)
 	defer cancel()
 	if e.hurried || a.sessionless {
@@ -92,6 +95,7 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 	round := balance.NewAttempt(endpoints, a.penalties, e.lost)
 	var failures []*EndpointError
 	for mayWait := e.reconnect && !a.sessionless; ; mayWait = false {
+		a.progress.at(StepSelect, discover.Endpoint{})
 		candidates := round.Candidates(time.Now())
 		if len(candidates) == 0 {
 			return nil, &AttemptError{Failures: failures}
@@ -110,6 +114,7 @@ func (a *attempter) attempt(life context.Context, e errand) (*generation, error)
 			return gen, nil
 		}
 		failures = append(failures, failure)
+		a.progress.failed(failure)
 		if life.Err() != nil {
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(life)}
 		}
@@ -218,6 +223,7 @@ func worthMoving(selection balance.Selection, own string) bool {
 func (a *attempter) open(
 	life, ctx context.Context, selection balance.Selection,
 ) (*generation, *EndpointError) {
+	a.progress.at(StepDial, selection.Endpoint)
 	t, endpoint, who, err := a.dial(ctx, selection.Endpoint, nil)
 	if err != nil {
 		who.close()
@@ -240,13 +246,16 @@ func (a *attempter) open(
 
 // begin begins the session on a connection that works, and runs the program's own part of it.
 func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
+	a.progress.at(StepToken, gen.endpoint)
 	if err := gen.who.ready(ctx); err != nil {
 		return StepToken, err
 	}
+	a.progress.at(StepCompatibility, gen.endpoint)
 	if err := a.compatible(ctx, gen); err != nil {
 		return StepCompatibility, err
 	}
 	if !a.sessionless {
+		a.progress.at(StepConnect, gen.endpoint)
 		ctx, cancel := context.WithTimeout(ctx, connectLimit)
 		defer cancel()
 		if err := gen.keep(ctx, connectRequest(gen.id, a.info)); err != nil {
@@ -256,6 +265,7 @@ func (a *attempter) begin(ctx context.Context, gen *generation) (Step, error) {
 	if a.onReady == nil {
 		return StepOnReady, nil
 	}
+	a.progress.at(StepOnReady, gen.endpoint)
 	if err := callOnReady(ctx, gen, a.onReady); err != nil {
 		return StepOnReady, err
 	}

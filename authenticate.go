@@ -20,20 +20,21 @@ import (
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
-// ErrUnauthenticated is found by errors.Is in the error of a server that refuses the client: at its token endpoint, or when
-// the session begins. Trying that server again does not help before somebody changes something.
+// ErrUnauthenticated is found by errors.Is in the error of a server that refuses the client: at its token endpoint, when the
+// session begins, or in answer to a call. Trying that server again does not help before somebody changes something.
 var ErrUnauthenticated = errors.New("the server refuses the client's credentials")
 
-// WithTokenSource takes tokens from ts instead of asking servers for them, and contradicts credentials in the connection
-// string. It is asked when a token is needed or was refused, a call at a time; one that takes more than 5 s fails the calls
-// that wait for it.
+// WithTokenSource takes tokens from ts instead of asking servers for them. It contradicts credentials in the connection
+// string, and auth=none there. It is asked when a token is needed or was refused, a call at a time; one that takes more
+// than 5 s fails the calls that wait for it.
 func WithTokenSource(ts oauth2.TokenSource) Option {
 	return optionFunc(func(c *config) { c.tokens = ts })
 }
 
 // WithTokenCache keeps tokens in files of that folder, for programs that run for a moment and often: credentials of the
 // connection string are then not exchanged for a token each time. The files are for this user alone; who can read them can
-// act as the client until the token expires. A failure to write one is logged, and nothing else.
+// act as the client until the token expires. A failure to write one is logged, and nothing else. Without a user and a
+// password in the connection string there is nothing to keep: that is a contradiction, as WithTokenSource is.
 func WithTokenCache(folder string) Option {
 	return optionFunc(func(c *config) { c.tokenCache = folder })
 }
@@ -45,6 +46,28 @@ type authenticator struct {
 	apiKey credential.Secret
 	tls    *tls.Config // nil for plaintext
 	dialer dialer
+}
+
+// checkCredentials reports contradictions about who the client is.
+func (c *config) checkCredentials(cs *connstring.ConnString) error {
+	var errs []error
+	mode := cs.AuthMode()
+	switch {
+	case c.tokens != nil && cs.AuthNone:
+		errs = append(errs, errors.New("WithTokenSource contradicts auth=none in the connection string: use one of them"))
+	case c.tokens != nil && mode != connstring.AuthModeNone:
+		errs = append(errs, errors.New("WithTokenSource contradicts the credentials in the connection string ("+string(mode)+
+			"): use one of them"))
+	}
+	switch {
+	case c.tokenCache == "":
+	case c.tokens != nil:
+		errs = append(errs, errors.New("WithTokenCache contradicts WithTokenSource, which is to keep its own tokens: use one of them"))
+	case mode != connstring.AuthModeClientCredentials:
+		errs = append(errs, errors.New("WithTokenCache keeps the tokens of a user and a password, and the connection string has none: "+
+			"leave it out, or write user:password@ before the hosts"))
+	}
+	return errors.Join(errs...)
 }
 
 // authentication is how the clients of a Conn prove who they are.

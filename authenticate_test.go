@@ -307,7 +307,7 @@ func TestFaultsOfATokenEndpointFailTheAttemptInTime(t *testing.T) {
 		want  string
 	}{
 		{"down", evenkeeltest.TokenDown(), "unexpected status (status 503)"},
-		{"broken off", evenkeeltest.HTTPFault{Abort: true}, "for a token: "},
+		{"broken off", evenkeeltest.HTTPFault{Abort: true}, "no connection, or a broken one: the server broke the request off"},
 		{"refused", evenkeeltest.TokenRefused(), "the credentials were refused (invalid_client, status 401)"},
 		{"silent", evenkeeltest.HTTPFault{Hang: true}, "no answer in time"},
 		{"a page of HTML", evenkeeltest.HTMLPage(), "not that of a token endpoint"},

@@ -69,7 +69,7 @@ func (c *Conn) session(ctx context.Context, opts []grpc.CallOption, tried *gener
 		select {
 		case <-v.changed:
 		case <-ctx.Done():
-			return nil, contextError(ctx, v.failure)
+			return nil, gaveUpError(ctx, c.progress.gaveUp(ctx.Err(), v.failure))
 		}
 	}
 }
@@ -131,10 +131,11 @@ func (g *generation) callError(ctx context.Context, l *lane, err error) error {
 	if cause == nil {
 		cause = l.broken()
 	}
-	if cause == nil || ctx.Err() != nil {
-		return err
+	code := status.Code(err)
+	if code == codes.Unauthenticated {
+		return refusedCall(err)
 	}
-	if code := status.Code(err); code != codes.Canceled && code != codes.Unavailable {
+	if cause == nil || ctx.Err() != nil || code != codes.Canceled && code != codes.Unavailable {
 		return err
 	}
 	if errors.Is(cause, ErrClosed) {

@@ -245,8 +245,9 @@ func TestTheLastGoodServersAreUsedWhenALookupFails(t *testing.T) {
 	conn := dial(t, cluster.SRVConnectionString()+"&loadBalancer=round-robin",
 		evenkeel.WithTLS(cluster.TLS()), evenkeel.WithEvents(r.record))
 	cluster.DNS.Remove("_chronicle._tcp." + cluster.Domain())
+	first := conn.Server().Addrs[0].String() // there is none once it is killed
 	for _, s := range cluster.Servers {
-		if s.Addr() == conn.Server().Addrs[0].String() {
+		if s.Addr() == first {
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -270,6 +271,7 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer prober.Close() //nolint:errcheck // nothing was opened
+	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "marker"})
 	tests := []struct {
 		name, connection string
 		opts             []evenkeel.Option
@@ -304,8 +306,24 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		},
 		{
 			"two sources of tokens", "chronicle://user:marker@a",
-			[]evenkeel.Option{evenkeel.WithTokenSource(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "marker"}))},
+			[]evenkeel.Option{evenkeel.WithTokenSource(source)},
 			"evenkeel: WithTokenSource contradicts the credentials in the connection string (client-credentials): use one of them",
+		},
+		{
+			"a source of tokens, and none wanted", "chronicle://a?auth=none",
+			[]evenkeel.Option{evenkeel.WithTokenSource(source)},
+			"evenkeel: WithTokenSource contradicts auth=none in the connection string: use one of them",
+		},
+		{
+			"a token cache and a source of tokens", "chronicle://a",
+			[]evenkeel.Option{evenkeel.WithTokenSource(source), evenkeel.WithTokenCache("tokens")},
+			"evenkeel: WithTokenCache contradicts WithTokenSource, which is to keep its own tokens: use one of them",
+		},
+		{
+			"a token cache and no tokens", "chronicle://a?apiKey=marker",
+			[]evenkeel.Option{evenkeel.WithTokenCache("tokens")},
+			"evenkeel: WithTokenCache keeps the tokens of a user and a password, and the connection string has none: " +
+				"leave it out, or write user:password@ before the hosts",
 		},
 		{
 			"a client certificate that is not there", "chronicle://a?certificatePath=testdata/none.pem", nil,

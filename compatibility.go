@@ -37,7 +37,8 @@ type ClientInfo struct {
 	// Version is the client's own. Default: the version of this module in the program.
 	Version string
 	// ProtocolVersion is the version of the contract that the program was built against, as "major.minor.patch". A stock
-	// server that is older than this asks whether the client has all that the server has. Default "0.0.0", which claims none.
+	// server that is older than this asks whether the client has all that the server has. Default "0.0.0", which claims
+	// none.
 	ProtocolVersion string
 }
 

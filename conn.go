@@ -34,8 +34,9 @@ type Conn struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the loop has ended and everything it started with it
 
-	events *dispatcher       // nil when nobody listens
-	moves  chan chan<- error // requests to move, each answered once
+	events   *dispatcher // nil when nobody listens
+	progress progress
+	moves    chan chan<- error // requests to move, each answered once
 
 	mu     sync.Mutex
 	recent []Event // guarded by mu; the last recentEvents
@@ -52,8 +53,9 @@ type view struct {
 	changed chan struct{} // closed when another view has taken its place
 }
 
-// New begins to connect in the background and goes on until Close. It returns an error only when the connection
-// string or the options cannot work; it does no I/O of its own, save that it reads the file of certificatePath. Calls wait for the first attempt.
+// New begins to connect in the background and goes on until Close. It returns an error only when the connection string
+// or the options cannot work; it does no I/O of its own, save that it reads the file of certificatePath. Calls wait for
+// the first attempt.
 func New(connectionString string, opts ...Option) (*Conn, error) {
 	cs, err := connstring.Parse(connectionString)
 	if err != nil {
@@ -78,7 +80,7 @@ func New(connectionString string, opts ...Option) (*Conn, error) {
 	if listen := cfg.listener(); listen != nil {
 		c.events = newDispatcher(listen)
 	}
-	s.conn = c
+	s.conn, s.attempter.progress = c, &c.progress
 	go func() {
 		defer close(c.done)
 		s.run(ctx)
@@ -88,7 +90,8 @@ func New(connectionString string, opts ...Option) (*Conn, error) {
 
 // Dial connects and waits until the session is up or ctx is done; without a deadline in ctx, for 30 s at most. It
 // returns at once, with an *AttemptError, after an attempt in which every server failed for a permanent reason such as
-// refused credentials or a refused certificate. When it returns an error there is nothing to close.
+// refused credentials or a refused certificate. When ctx is done first the error is an *AttemptError too, with the cause of
+// ctx, what failed by then and the step that was going on. When it returns an error there is nothing to close.
 func Dial(ctx context.Context, connectionString string, opts ...Option) (*Conn, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -100,7 +103,8 @@ func Dial(ctx context.Context, connectionString string, opts ...Option) (*Conn, 
 		return nil, err
 	}
 	if err := c.wait(ctx, permanent); err != nil {
-		return nil, errors.Join(err, c.Close())
+		_ = c.Close() // it returns nil
+		return nil, err
 	}
 	return c, nil
 }
@@ -124,8 +128,8 @@ func (c *Conn) Server() discover.Endpoint {
 }
 
 // WaitReady waits until a session is up. It returns ErrClosed when the Conn is closed, the *AttemptError on which WithStopOn
-// ended it, and otherwise, when ctx is done
-// first, an error that holds the context's and the cause of the last failed attempt.
+// ended it, and otherwise, when ctx is done first, an *AttemptError with the cause of ctx, what failed last and the step that
+// is going on.
 func (c *Conn) WaitReady(ctx context.Context) error {
 	return c.wait(ctx, func(error) bool { return false })
 }
@@ -145,10 +149,7 @@ func (c *Conn) wait(ctx context.Context, giveUp func(error) bool) error {
 		select {
 		case <-v.changed:
 		case <-ctx.Done():
-			if v = c.view.Load(); v.failure != nil {
-				return fmt.Errorf("%w: %w", context.Cause(ctx), v.failure)
-			}
-			return fmt.Errorf("%w while connecting", context.Cause(ctx))
+			return c.progress.gaveUp(context.Cause(ctx), c.view.Load().failure)
 		}
 	}
 }

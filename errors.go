@@ -121,7 +121,8 @@ func (e *EndpointError) Permanent() bool {
 
 // AttemptError says why a whole attempt to connect failed.
 type AttemptError struct {
-	// Failures are the servers that were tried, in the order in which they failed.
+	// Failures are the servers that were tried, in the order in which they failed. Where who waited for the session gave
+	// up, the last one may be a server at which the Step was going on, after those of the attempt before.
 	Failures []*EndpointError
 	// Err is the cause where it lies outside the servers: the lookup or the selection failed, or the time was up.
 	Err error

@@ -26,8 +26,8 @@ const (
 	EventSelected
 	// EventCandidateFailed: Endpoint was picked and failed with Err, an *EndpointError; another may follow.
 	EventCandidateFailed
-	// EventUnchecked: whether Endpoint serves what the client needs could not be found out, since it does not say; Err is why.
-	// The attempt goes on.
+	// EventUnchecked: whether Endpoint serves what the client needs could not be found out, since it does not say; Err is
+	// why. The attempt goes on.
 	EventUnchecked
 	// EventConnected: the session on Endpoint is up; the Conn is ready.
 	EventConnected
@@ -40,8 +40,8 @@ const (
 	// EventBackingOff: the attempt failed with Err, or two sessions in a row were lost within 2 s, the last one with Err;
 	// the next attempt begins after Wait.
 	EventBackingOff
-	// EventCertificate: the file of the client certificate (certificatePath) has changed. Its certificate is in use from now
-	// on; with an Err it cannot be, and the one before it is.
+	// EventCertificate: the file of the client certificate (certificatePath) has changed. Its certificate is in use from
+	// now on; with an Err it cannot be, and the one before it is.
 	EventCertificate
 	// EventClosed: the Conn was closed. It is the last event.
 	EventClosed

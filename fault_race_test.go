@@ -5,5 +5,6 @@
 
 package evenkeel_test
 
-// slowness is by how much tests that measure time are slower than usual; it is set with the race detector, which makes everything slower.
+// slowness is by how much tests that measure time are slower than usual; it is set with the race detector, which makes
+// everything slower.
 const slowness = 4

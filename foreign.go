@@ -13,8 +13,9 @@ import (
 const foreignGrace = 50 * time.Millisecond
 
 // ask calls code of the program, which may panic, and may ignore its context: a panic becomes an error, as nobody could
-// recover on our goroutine, as does the end of the goroutine (runtime.Goexit), and a call that outlives ctx is left to itself. turn holds a token while a call is going on,
-// so that a strategy is never called twice at a time; the next call waits for it, as long as ctx allows.
+// recover on our goroutine, as does the end of the goroutine (runtime.Goexit), and a call that outlives ctx is left to
+// itself. turn holds a token while a call is going on, so that a strategy is never called twice at a time; the next
+// call waits for it, as long as ctx allows.
 func ask[T any](ctx context.Context, turn chan struct{}, who string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T

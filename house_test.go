@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // The rules of the house that no linter knows. They read the source of the whole module, whatever the build tags say.
@@ -182,6 +183,47 @@ func TestEveryFileBeginsWithItsLicence(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got first lines %q, want %q", f.path, got, want)
 		}
+	}
+}
+
+// TestDocCommentsFitOnAScreen bounds the lines of doc comments. What go doc prints as it stands in the source, which is all
+// that documents a field, a constant or a method of an interface, is bounded closer: the rest is wrapped anew.
+func TestDocCommentsFitOnAScreen(t *testing.T) {
+	t.Parallel()
+	const wrapped, verbatim = 130, 120
+	for _, f := range sourceFiles(t) {
+		if ast.IsGenerated(f.ast) {
+			continue
+		}
+		check := func(group *ast.CommentGroup, most int) {
+			if group == nil {
+				return
+			}
+			for _, c := range group.List {
+				width := f.lines.Position(c.Pos()).Column - 1 + utf8.RuneCountInString(c.Text)
+				if width > most && !strings.HasPrefix(c.Text, "//nolint:") {
+					t.Errorf("%s: the line has %d columns, want %d at most", f.at(c), width, most)
+				}
+			}
+		}
+		check(f.ast.Doc, wrapped)
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch d := n.(type) {
+			case *ast.FuncDecl:
+				check(d.Doc, wrapped)
+			case *ast.GenDecl:
+				check(d.Doc, wrapped)
+			case *ast.TypeSpec:
+				check(d.Doc, wrapped)
+			case *ast.ValueSpec:
+				check(d.Doc, verbatim)
+				check(d.Comment, verbatim)
+			case *ast.Field:
+				check(d.Doc, verbatim)
+				check(d.Comment, verbatim)
+			}
+			return true
+		})
 	}
 }
 

@@ -71,7 +71,7 @@ func (g *generation) findLane(ctx context.Context) (*lane, error) {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return nil, contextError(ctx, nil)
+			return nil, contextError(ctx)
 		}
 		if f.err == nil {
 			continue

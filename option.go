@@ -99,8 +99,9 @@ func WithResolver(r discover.Resolver) Option { return optionFunc(func(c *config
 
 // WithTLS sets roots, client certificates and the like for probes and for the connection. The configuration is copied;
 // ServerName and NextProtos are set for each server and must be empty. A client certificate here contradicts certificatePath
-// in the connection string. skipTlsValidation=true in the connection string
-// switches verification off whatever is set here. Nothing below TLS 1.2 is spoken.
+// in the connection string. What its VerifyPeerCertificate or VerifyConnection refuses is a refused certificate, after which
+// Dial tries no more. skipTlsValidation=true in the connection string switches verification off whatever is set here, save
+// for those two. Nothing below TLS 1.2 is spoken.
 func WithTLS(t *tls.Config) Option { return optionFunc(func(c *config) { c.tls = t }) }
 
 // WithPlaintext speaks neither TLS for probes (which then use HTTP/2 with prior knowledge) nor for the connection. It is
@@ -157,9 +158,6 @@ func (c *config) check(cs *connstring.ConnString) error {
 		errs = append(errs, errors.New("WithSRVTargetsInDomain contradicts WithResolver: use one of them"))
 	}
 	errs = append(errs, c.checkRebalance(cs))
-	if mode := cs.AuthMode(); c.tokens != nil && mode != connstring.AuthModeNone {
-		errs = append(errs, errors.New("WithTokenSource contradicts the credentials in the connection string ("+string(mode)+
-			"): use one of them"))
-	}
+	errs = append(errs, c.checkCredentials(cs))
 	return errors.Join(errs...)
 }

@@ -6,7 +6,6 @@ package evenkeel
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,6 +43,23 @@ func noSession(cause error) error {
 	return unavailable("evenkeel: no session", cause)
 }
 
+// unauthenticatedError is a call's Unauthenticated, as the server or the credentials made it, in which ErrUnauthenticated is
+// found.
+type unauthenticatedError struct{ error }
+
+// GRPCStatus is that of the call, with its details.
+func (e *unauthenticatedError) GRPCStatus() *status.Status { return status.Convert(e.error) }
+
+func (e *unauthenticatedError) Unwrap() []error { return []error{ErrUnauthenticated, e.error} }
+
+// refusedCall gives the error of a call that was refused its cause.
+func refusedCall(err error) error {
+	if errors.Is(err, ErrUnauthenticated) {
+		return err
+	}
+	return &unauthenticatedError{err}
+}
+
 // closedError is the error of a call on a closed Conn.
 func closedError() error {
 	return &callError{code: codes.Canceled, text: ErrClosed.Error(), cause: ErrClosed}
@@ -57,15 +73,19 @@ func endedError(cause error) error {
 	return noSession(cause)
 }
 
-// contextError is the error of a call whose context ended while it waited for a session; why is what it waited for.
-func contextError(ctx context.Context, why error) error {
-	code := codes.DeadlineExceeded
+// gaveUpError is the error of a call whose context ended while it waited for a session.
+func gaveUpError(ctx context.Context, why *AttemptError) error {
+	return &callError{code: contextCode(ctx), text: why.Error(), cause: why}
+}
+
+// contextError is the error of a call whose context ended while it waited for a connection.
+func contextError(ctx context.Context) error {
+	return &callError{code: contextCode(ctx), text: ctx.Err().Error() + " while waiting for a connection", cause: ctx.Err()}
+}
+
+func contextCode(ctx context.Context) codes.Code {
 	if ctx.Err() == context.Canceled {
-		code = codes.Canceled
+		return codes.Canceled
 	}
-	text := ctx.Err().Error() + " while waiting for a session"
-	if why != nil {
-		text += ": " + strings.TrimPrefix(why.Error(), "evenkeel: ")
-	}
-	return &callError{code: code, text: text, cause: ctx.Err()}
+	return codes.DeadlineExceeded
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -69,6 +70,31 @@ func TestACertificateThatIsRefusedIsNamedWithTheReasonAndTheWayOn(t *testing.T) 
 				t.Errorf("failed in step %q, want dial", failure.Step)
 			}
 			dial(t, cluster.SRVConnectionString()+"&skipTlsValidation=true", evenkeel.WithTLS(cluster.TLS()))
+		})
+	}
+}
+
+func TestWhatTheProgramsOwnCheckRefusesIsARefusedCertificate(t *testing.T) {
+	t.Parallel()
+	errPin := errors.New("not the pinned key")
+	cluster := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 1})
+	for name, set := range map[string]func(*tls.Config){
+		"VerifyPeerCertificate": func(c *tls.Config) {
+			c.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { return errPin }
+		},
+		"VerifyConnection": func(c *tls.Config) { c.VerifyConnection = func(tls.ConnectionState) error { return errPin } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own, served := cluster.TLS(), cluster.TLS()
+			set(own)
+			failure := permanentFailure(t, cluster.SRVConnectionString(), evenkeel.WithTLS(own))
+			wantParts(t, failure.Error(), "certificate refused: that of node1.cluster.test, ", "not the pinned key", "the program's own check refused it")
+			if !errors.Is(failure, errPin) || failure.Step != evenkeel.StepDial {
+				t.Errorf("failed with %v, want the program's own error at dial", failure)
+			}
+			served.VerifyConnection = func(tls.ConnectionState) error { return nil }
+			dial(t, cluster.SRVConnectionString(), evenkeel.WithTLS(served))
 		})
 	}
 }

@@ -46,6 +46,7 @@ func (c *config) tlsConfig(cs *connstring.ConnString) *tls.Config {
 	if c.certificate != nil {
 		t.GetClientCertificate = c.certificate.ForClient
 	}
+	tellRejections(t)
 	return t
 }
 
@@ -115,6 +116,9 @@ func certificateHint(err error) string {
 	}
 	if !certificateRefused(err) {
 		return ""
+	}
+	if _, ok := errors.AsType[*rejection](err); ok {
+		return "the program's own check refused it: VerifyPeerCertificate or VerifyConnection of WithTLS"
 	}
 	const orSkip = ", or set skipTlsValidation=true in development"
 	switch certerr.FaultOf(err) {

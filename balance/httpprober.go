@@ -49,9 +49,9 @@ type ProberConfig struct {
 	Plaintext bool
 	// Resolver looks up the hosts of endpoints without addresses. Nil means discover.SystemResolver.
 	Resolver *net.Resolver
-	// NoProxy connects without a proxy, whatever HTTPS_PROXY and NO_PROXY said when the prober was made. Those are the rule
-	// otherwise, as for the connections that the probes are for. Nobody here knows the address of a server behind a proxy:
-	// the Addr of its Count is the zero value.
+	// NoProxy connects without a proxy, whatever HTTPS_PROXY and NO_PROXY said when the prober was made. Those are the
+	// rule otherwise, as for the connections that the probes are for. Nobody here knows the address of a server behind a
+	// proxy: the Addr of its Count is the zero value.
 	NoProxy bool
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/balance"
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+	"github.com/evenkeel-go/evenkeel/internal/need"
 )
 
 // eachProtocol runs the test against a server of each protocol.
@@ -283,9 +284,10 @@ func TestHostsThatAreAddresses(t *testing.T) {
 
 func TestCountOnIPv6(t *testing.T) {
 	t.Parallel()
+	need.IPv6(t)
 	listener, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
-		t.Skipf("no IPv6 here: %v", err)
+		t.Fatal(err)
 	}
 	s := unstarted(http2, answering("7"))
 	_ = s.Listener.Close()

@@ -56,8 +56,8 @@ type Load struct {
 type ReserveRequest struct {
 	// Identify asks for a reservation with an id, and for the count. A stock server knows of neither.
 	Identify bool
-	// Bound, with Identify, is the count that the server must not have reached yet; 0 means none. A stock server grants the
-	// reservation anyway.
+	// Bound, with Identify, is the count that the server must not have reached yet; 0 means none. A stock server grants
+	// the reservation anyway.
 	Bound int
 }
 
@@ -67,8 +67,8 @@ type Reservation struct {
 	Made bool
 	// Refused says that the server's count had reached the bound, so that nothing was reserved.
 	Refused bool
-	// ID is what the server knows the reservation by; empty where it has none. It is to be told on Connect, as the metadata
-	// evenkeel-reservation, and whoever knows it can release the reservation.
+	// ID is what the server knows the reservation by; empty where it has none. It is to be told on Connect, as the
+	// metadata evenkeel-reservation, and whoever knows it can release the reservation.
 	ID string
 	// Count, where there is an ID or the reservation was refused, is the server's count after it.
 	Count int

@@ -23,16 +23,17 @@ const (
 
 // RebalanceConfig configures NewRebalancer. The zero value has the defaults.
 type RebalanceConfig struct {
-	// Interval is the time between two looks of one client at the servers' counts, on average: each wait is up to a quarter
-	// shorter or longer. A fleet is even again after about three of them. Zero means 30 s; from 100 ms to 24 h are allowed.
+	// Interval is the time between two looks of one client at the servers' counts, on average: each wait is up to a
+	// quarter shorter or longer. A fleet is even again after about three of them. Zero means 30 s; from 100 ms to 24 h are
+	// allowed.
 	Interval time.Duration
 	// Calm is how long a client must have been on its server, and how long it must have seen nothing go wrong, before it
 	// may move: no session of its own lost, no server that failed an attempt or stopped telling its count. Zero means
 	// Interval; 24 h is the most.
 	Calm time.Duration
 	// Rest is the least time between two moves of one client, whatever servers say. After each further move it is twice as
-	// long, up to 12 times, until the client has not moved for four times as long. Zero means ten times Interval; 24 h is the
-	// most.
+	// long, up to 12 times, until the client has not moved for four times as long. Zero means ten times Interval; 24 h is
+	// the most.
 	Rest time.Duration
 	// Timeout is how long a server has to answer. Zero means 2 s; one minute is the most.
 	Timeout time.Duration

@@ -61,10 +61,10 @@ type Config struct {
 	// the first one of a target is logged and told to OnEndpoint with ErrNoHealthService, where the policy is one of this
 	// package. Empty means that health is not watched.
 	HealthService string
-	// DrainTimeout is how long calls that run on an endpoint may go on once it was removed; then its connection is
-	// closed. 0 means DefaultDrainTimeout. Only the policies of this package heed it, also those that ServiceConfig or a
-	// service config of DNS names; a drainTimeout that stands there in DNS goes before it, and in ServiceConfig is an error
-	// beside it.
+	// DrainTimeout is how long calls that run on an endpoint may go on once it was removed; then its connection is closed.
+	// 0 means DefaultDrainTimeout. Only the policies of this package heed it, also those that ServiceConfig or a service
+	// config of DNS names; a drainTimeout that stands there in DNS goes before it, and in ServiceConfig is an error beside
+	// it.
 	DrainTimeout time.Duration
 	// ServiceConfig is a service config in JSON. What it does not say is added to it: the policy, and the health check
 	// where HealthService is set. A service config of DNS goes before it, field by field.

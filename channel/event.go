@@ -49,8 +49,8 @@ type EndpointState struct {
 	At time.Time
 	// State is the new state; connectivity.Shutdown says that the endpoint was removed.
 	State connectivity.State
-	// Err is why the endpoint is in connectivity.TransientFailure. In connectivity.Ready it may be ErrNoHealthService, once
-	// for a target. It is nil in the other states.
+	// Err is why the endpoint is in connectivity.TransientFailure. In connectivity.Ready it may be ErrNoHealthService,
+	// once for a target. It is nil in the other states.
 	Err error
 }
 

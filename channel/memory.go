@@ -24,7 +24,7 @@ type remembered struct {
 type memory struct {
 	mu      sync.Mutex
 	targets map[string]*remembrance // guarded by mu
-	unused  []string                // guarded by mu; targets without a resolver, the one that has had none for longest in front
+	unused  []string                // guarded by mu; targets without a resolver, the oldest such in front
 }
 
 // remembrance is what is kept of one target.

@@ -19,10 +19,37 @@
 //
 // Parsing is pure and linear in the length of the text. It looks nothing up and opens no file.
 //
+// # Options
+//
+// Names are in any letter case, and each stands at most once. Any other name is an error.
+//
+//	name                    value              default  meaning
+//	apiKey                  text               none     API key, sent with each call
+//	auth                    none               -        no credentials, said aloud
+//	loadBalancer            least-connections  the      how one of several
+//	                        round-robin        first    servers is picked
+//	                        random
+//	skipTlsValidation       true, false        false    take any server certificate
+//	srvNameServer           host[:port]        system,  the DNS server to ask, with
+//	                                           port 53  chronicle+srv:// only
+//	certificatePath         file               none     client certificate and key,
+//	                                                    PEM or PKCS#12
+//	certificatePassword     text               none     opens a PKCS#12 file
+//	skipCompatibilityCheck  true, false        false    take servers that lack what
+//	                                                    the client needs
+//	disableTls              -                  -        refused: TLS cannot be
+//	                                                    switched off from a string
+//
+// User, password, names and values are percent-encoded where they have characters that mean something in a string, or
+// blanks: the password p@ss/w:rd is written p%40ss%2Fw%3Ard. A plus stays a plus. ConnString.Unredacted writes what
+// New has made of the parts:
+//
+//	chronicle://app:p%40ss%2Fw%3Ard@node1:35000,node2:35001/?loadBalancer=random
+//
 // # Configuration
 //
 // The options of a string are fields of ConnString; what was not said is the zero value of its field, which is the
-// default. New makes the same value from parts, under the same rules. TLS cannot be switched off from a string.
+// default. New makes the same value from parts, under the same rules.
 //
 // Some things are brought to one form, so that equal servers have equal names: names are in lower case, IPv6
 // addresses as RFC 5952 writes them, IPv4-mapped IPv6 addresses as the IPv4 address they stand for, ports without

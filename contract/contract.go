@@ -209,7 +209,8 @@ type builder struct {
 	Contract
 	elements int
 	home     string // the package that is being read
-	// pending are the references that are yet to be resolved: relative ones, which only make sense once all names are known.
+	// pending are the references that are yet to be resolved: relative ones, which only make sense once all names are
+	// known.
 	pending []reference
 }
 

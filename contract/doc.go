@@ -45,7 +45,8 @@
 //
 // # Concurrency
 //
-// A Contract is never changed. Clients are safe for concurrent use; messages may be read concurrently as long as nobody writes to them.
+// A Contract is never changed. Clients are safe for concurrent use; messages may be read concurrently as long as nobody
+// writes to them.
 //
 // # Specification
 //

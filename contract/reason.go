@@ -18,8 +18,8 @@ const (
 	ReasonTaken = "taken"
 	// ReasonDraining: the server is about to stop and lets running calls end; the client is to move to another one.
 	ReasonDraining = "draining"
-	// ReasonShed: the server has more clients than its share and sends some away; the client is to move to another one. It goes
-	// about it as with ReasonDraining.
+	// ReasonShed: the server has more clients than its share and sends some away; the client is to move to another one. It
+	// goes about it as with ReasonDraining.
 	ReasonShed = "shed"
 	// ReasonStalled: the client has read nothing for too long. It is not likely to read this either.
 	ReasonStalled = "stalled"

@@ -10,8 +10,8 @@ const (
 	ScopeHeader = "evenkeel-scope"
 	// ScopeLocal as its value asks for the clients of the server that is asked, and not for those of its peers.
 	ScopeLocal = "local"
-	// InstanceHeader is the response metadata in which a server that was asked with ScopeLocal names itself: a text that is
-	// new for each start of a server. By it a server knows its own answer, and one that it got twice.
+	// InstanceHeader is the response metadata in which a server that was asked with ScopeLocal names itself: a text that
+	// is new for each start of a server. By it a server knows its own answer, and one that it got twice.
 	InstanceHeader = "evenkeel-instance"
 	// PeerErrorHeader is the response metadata with one "host:port: reason" for each server that did not answer, whose
 	// clients are missing from the list. What was not about one server begins with "lookup: " or "peers: ".

@@ -24,9 +24,9 @@ const (
 
 var _ credentials.PerRPCCredentials = (*Bearer)(nil)
 
-// DialOptions put the token on every call of a connection and renew it when the server refuses it: a unary call that was
-// answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed. Interceptors among options before these
-// see such a call once.
+// DialOptions put the token on every call of a connection and renew it when the server refuses it: a unary call that
+// was answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed.
+// Interceptors among options before these see such a call once.
 func (b *Bearer) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithPerRPCCredentials(b),
@@ -39,7 +39,8 @@ func (b *Bearer) DialOptions() []grpc.DialOption {
 func (b *Bearer) RequireTransportSecurity() bool { return !b.place.Plaintext }
 
 // GetRequestMetadata returns the token for a call. It waits only when there is none, for 5 s at most. The error has the
-// code Unavailable, or Unauthenticated when the client is refused a token.
+// code Unavailable, or Unauthenticated when the client is refused a token, and is the call's: errors.As finds the
+// *TokenError in that.
 func (b *Bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	if err := checkSecurity(ctx, b.place.Plaintext); err != nil {
 		return nil, err
@@ -75,10 +76,23 @@ func callError(ctx context.Context, err error) error {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	if errors.Is(err, ErrRefused) {
-		return status.Error(codes.Unauthenticated, err.Error())
+		return &noTokenError{code: codes.Unauthenticated, cause: err}
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	return &noTokenError{code: codes.Unavailable, cause: err}
 }
+
+// noTokenError is a status with a cause. grpc-go passes it on as it is, since it has a code that credentials may give.
+type noTokenError struct {
+	code  codes.Code
+	cause error
+}
+
+func (e *noTokenError) Error() string { return e.GRPCStatus().Err().Error() }
+
+// GRPCStatus makes status.Code and status.FromError see the code.
+func (e *noTokenError) GRPCStatus() *status.Status { return status.New(e.code, e.cause.Error()) }
+
+func (e *noTokenError) Unwrap() error { return e.cause }
 
 // use tells which token a call was sent with; 0 when it was not sent with any.
 type use struct{ number atomic.Uint64 }
@@ -152,9 +166,7 @@ func (b *Bearer) scrubError(err error) error {
 func (b *Bearer) String() string { return "bearer token (" + mask + ")" }
 
 // Format prints what String returns, for every verb.
-func (b *Bearer) Format(state fmt.State, _ rune) {
-	_, _ = state.Write([]byte(b.String())) // a fmt.State keeps it in memory
-}
+func (b *Bearer) Format(state fmt.State, _ rune) { printBare(state, b) }
 
 // APIKey puts a key on every call, as the metadata api-key. No server that is known checks it.
 type APIKey struct {
@@ -182,3 +194,9 @@ func (k APIKey) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 
 // RequireTransportSecurity says whether the key goes over TLS only.
 func (k APIKey) RequireTransportSecurity() bool { return !k.plaintext }
+
+// String tells nothing but what it is.
+func (k APIKey) String() string { return "API key (" + mask + ")" }
+
+// Format prints what String returns, for every verb.
+func (k APIKey) Format(state fmt.State, _ rune) { printBare(state, k) }

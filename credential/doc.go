@@ -36,7 +36,7 @@
 //
 // Asking for a token fails with a *TokenError. It names the place and what went wrong, and holds neither a secret nor
 // anything that the other side sent, save an error code of RFC 6749 section 5.2. errors.Is finds ErrRefused in it when the
-// client was refused.
+// client was refused. A call for which there is no token fails with a gRPC status that has it as its cause.
 //
 // # Secrets
 //

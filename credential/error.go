@@ -49,7 +49,7 @@ const (
 func (r Reason) String() string {
 	switch r {
 	case ReasonUnreachable:
-		return "no connection"
+		return "no connection, or a broken one"
 	case ReasonTimeout:
 		return "no answer in time"
 	case ReasonRedirect:
@@ -78,8 +78,8 @@ type TokenError struct {
 	Status int
 	// Code is the error code of the answer, one of RFC 6749 section 5.2; empty when it had none or another one.
 	Code string
-	// Err is the cause of ReasonUnreachable, ReasonTimeout and ReasonSource, as far as it cannot hold anything that the other
-	// side sent; else nil.
+	// Err is the cause of ReasonUnreachable, ReasonTimeout and ReasonSource, as far as it cannot hold anything that the
+	// other side sent; else nil.
 	Err error
 }
 

@@ -8,14 +8,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
@@ -128,8 +131,26 @@ func (x *exchange) broken(ctx context.Context, err error) *TokenError {
 		e.Err = certerr.Explain(socket, x.host)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Err = io.ErrUnexpectedEOF
-	default: // a protocol error, which quotes what came
-		e.Reason = ReasonMalformed
+	default:
+		if e.Err = brokenOff(err); e.Err == nil { // a protocol error, which quotes what came
+			e.Reason = ReasonMalformed
+		}
 	}
 	return e
+}
+
+// brokenOff is the error of a request that the server broke off in HTTP/2; nil for any other. It holds nothing that the server
+// wrote, such as the text of a GOAWAY.
+func brokenOff(err error) error {
+	// The type of net/http is not exported; its As fills in one that looks like it.
+	var reset http2.StreamError
+	if errors.As(err, &reset) && reset.Cause != nil && reset.Cause.Error() == "received from peer" {
+		return fmt.Errorf("the server broke the request off (HTTP/2 %v)", reset.Code)
+	}
+	for _, lost := range []string{"http2: server sent GOAWAY", "http2: client connection lost"} {
+		if strings.HasPrefix(err.Error(), lost) {
+			return errors.New("the server closed the connection")
+		}
+	}
+	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/evenkeel-go/evenkeel/credential"
 )
 
@@ -88,15 +90,20 @@ func TestHostileTokenEndpointsCostLittle(t *testing.T) {
 		}, credential.ReasonMalformed},
 		{"an aborted answer", func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
-		}, 0},
+		}, credential.ReasonUnreachable},
+		{"an answer that is broken off in its body", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"access_token":"planted`)
+			_ = http.NewResponseController(w).Flush() // the client reads on
+			panic(http.ErrAbortHandler)
+		}, credential.ReasonUnreachable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			got := failure(t, realPlace(t, tt.handler))
-			if tt.want != 0 && got.Reason != tt.want {
-				t.Errorf("failed with %v, want %v", got, tt.want)
+			if got.Reason != tt.want || (got.Err != nil) != (tt.want == credential.ReasonUnreachable) {
+				t.Errorf("failed with %v, want %v, and its cause only where the connection broke", got, tt.want)
 			}
 			if d := time.Since(began); d > 4*time.Second {
 				t.Errorf("it took %v", d)
@@ -110,15 +117,63 @@ func TestHostileTokenEndpointsCostLittle(t *testing.T) {
 	})
 }
 
+// framedPlace answers a request in HTTP/2 with frames of the test's.
+func framedPlace(t *testing.T, answer func(*http2.Framer) error) credential.Place {
+	t.Helper()
+	return rawServer(t, []string{"h2"}, func(c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+			return
+		}
+		f := http2.NewFramer(c, c)
+		if err := f.WriteSettings(); err != nil {
+			return
+		}
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			if frame.Header().Type == http2.FrameData && frame.Header().Flags.Has(http2.FlagDataEndStream) {
+				_ = answer(f) // the test is about the other side
+				return
+			}
+		}
+	})
+}
+
+func TestARequestThatIsBrokenOffInHTTP2SaysSoAndNoMore(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(*http2.Framer) error{
+		"a reset":             func(f *http2.Framer) error { return f.WriteRSTStream(1, http2.ErrCodeCancel) },
+		"a goodbye":           func(f *http2.Framer) error { return f.WriteGoAway(1, http2.ErrCodeInternal, []byte("planted")) },
+		"a closed connection": func(*http2.Framer) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := failure(t, framedPlace(t, answer)); got.Reason != credential.ReasonUnreachable || got.Err == nil {
+				t.Errorf("failed with %v, want that the connection broke, and why", got)
+			}
+		})
+	}
+}
+
 // rawPlace answers with bytes that need not be HTTP, after it has read the request.
 func rawPlace(t *testing.T, answer string) credential.Place {
+	t.Helper()
+	return rawServer(t, nil, func(c net.Conn) { answerRaw(c, answer) })
+}
+
+// rawServer serves one connection after the other, over TLS with these protocols.
+func rawServer(t *testing.T, protocols []string, serve func(net.Conn)) credential.Place {
 	t.Helper()
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
 	certificates, roots := certified.TLS.Certificates, x509.NewCertPool()
 	roots.AddCert(certified.Certificate())
 	certified.Close()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: certificates, MinVersion: tls.VersionTLS12, NextProtos: protocols,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +185,8 @@ func rawPlace(t *testing.T, answer string) credential.Place {
 			if err != nil {
 				return
 			}
-			answerRaw(c, answer)
+			serve(c)
+			_ = c.Close() // the test is about the other side
 		}
 	}()
 	t.Cleanup(func() {
@@ -144,7 +200,6 @@ func rawPlace(t *testing.T, answer string) credential.Place {
 }
 
 func answerRaw(c net.Conn, answer string) {
-	defer c.Close() //nolint:errcheck // the test is about the other side
 	req, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
 		return
@@ -169,8 +224,12 @@ func TestAnAnswerThatIsNoHTTPIsNotQuoted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := failure(t, rawPlace(t, answer)); got.Reason != credential.ReasonMalformed && got.Reason != credential.ReasonUnreachable {
-				t.Errorf("failed with %v", got)
+			want := credential.ReasonMalformed
+			if name == "a cut off body" || name == "nothing" {
+				want = credential.ReasonUnreachable
+			}
+			if got := failure(t, rawPlace(t, answer)); got.Reason != want {
+				t.Errorf("failed with %v, want %v", got, want)
 			}
 		})
 	}

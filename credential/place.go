@@ -23,12 +23,12 @@ const maxHeaderBytes = 16 << 10
 type Place struct {
 	// URL is the token endpoint. It must be https unless Plaintext is set, and hold neither a user nor a query.
 	URL string
-	// Client makes the request: its Transport decides on TLS, addresses and proxies, and is to bound the header of an answer
-	// (NewHTTPClient makes one that does). Its Timeout, Jar and CheckRedirect are not used: there is a limit of 5 s, and no
-	// redirect is followed. It is not closed.
+	// Client makes the request: its Transport decides on TLS, addresses and proxies, and is to bound the header of an
+	// answer (NewHTTPClient makes one that does). Its Timeout, Jar and CheckRedirect are not used: there is a limit of 5
+	// s, and no redirect is followed. It is not closed.
 	Client *http.Client
-	// Plaintext lets secrets and tokens go over connections without TLS. It is meant for tests and for meshes that encrypt by
-	// themselves.
+	// Plaintext lets secrets and tokens go over connections without TLS. It is meant for tests and for meshes that encrypt
+	// by themselves.
 	Plaintext bool
 }
 

@@ -41,3 +41,8 @@ func (h hidden) Format(state fmt.State, _ rune) {
 func (h hidden) LogValue() slog.Value { return slog.StringValue(mask) }
 
 func (h hidden) MarshalText() ([]byte, error) { return []byte(mask), nil }
+
+// printBare prints a value for fmt, whatever the verb: fmt would take it apart, down to addresses in memory.
+func printBare(state fmt.State, value fmt.Stringer) {
+	_, _ = io.WriteString(state, value.String()) // a fmt.State keeps it in memory
+}

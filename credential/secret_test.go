@@ -51,11 +51,44 @@ func TestNoValueShowsASecretOrAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := credential.ClientCredentialsConfig{ClientID: "app", ClientSecret: secretOf(planted)}
-	for _, v := range []any{s, b, key, &key, own, config, &config, place(nil)} {
+	bare := credential.ClientCredentialsConfig{ClientID: "app", ClientSecret: bareSecret(planted)}
+	for _, v := range []any{s, b, key, &key, own, config, &config, bare, &bare, place(nil)} {
 		text := shown(t, v)
 		for _, secret := range []string{planted, "planted", "token-1", "token-own"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%T shows %q in %s", v, secret, text)
+			}
+		}
+	}
+}
+
+// bareSecret is a secret of a program's own, which does not hide itself.
+type bareSecret string
+
+func (s bareSecret) Reveal() string { return string(s) }
+
+func TestValuesPrintAsOnePhraseWithoutTheirInsides(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	key, err := credential.NewAPIKey(secretOf("planted-key"), credential.Place{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := credential.NewTokenSource(oauth2.StaticTokenSource(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := credential.ClientCredentialsConfig{ClientID: "app", ClientSecret: bareSecret(planted), CacheDir: "tokens"}
+	for want, v := range map[string]any{
+		"bearer token (***)": at(t, s, place(&endpoint{})),
+		"API key (***)":      key,
+		"source of tokens by client credentials (***)": s,
+		"source of tokens of the program's own (***)":  own,
+		`client "app" (***), tokens kept in "tokens"`:  config,
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			if got := fmt.Sprintf(verb, v); got != want {
+				t.Errorf("%s of %T is %q, want %q", verb, v, got, want)
 			}
 		}
 	}

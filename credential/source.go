@@ -6,7 +6,10 @@ package credential
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,13 +36,31 @@ type ClientCredentialsConfig struct {
 	// ClientID and ClientSecret are the credentials; both are needed.
 	ClientID     string
 	ClientSecret Secret
-	// CacheDir is a folder that keeps tokens, for programs that run for a moment and often: one that is there is used instead
-	// of asking. It is made when it is missing, its files are for this user alone, and no secret is in them but the tokens.
-	// A file that cannot be read counts as none. Empty means no such cache.
+	// CacheDir is a folder that keeps tokens, for programs that run for a moment and often: one that is there is used
+	// instead of asking. It is made when it is missing, its files are for this user alone, and no secret is in them but
+	// the tokens. A file that cannot be read counts as none. Empty means no such cache.
 	CacheDir string
 	// CacheFailed is told when a token could not be written there; nil means nobody is.
 	CacheFailed func(error)
 }
+
+// String tells who asks, and where tokens are kept.
+func (c ClientCredentialsConfig) String() string {
+	text := "client " + strconv.Quote(c.ClientID) + " (" + mask + ")"
+	if c.CacheDir != "" {
+		text += ", tokens kept in " + strconv.Quote(c.CacheDir)
+	}
+	return text
+}
+
+// Format prints what String returns, for every verb: a Secret of the program's own may show itself.
+func (c ClientCredentialsConfig) Format(state fmt.State, _ rune) { printBare(state, c) }
+
+// LogValue is what String returns.
+func (c ClientCredentialsConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalText returns what String returns.
+func (c ClientCredentialsConfig) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // NewClientCredentials returns a source that asks servers for tokens by the client credentials grant.
 func NewClientCredentials(config ClientCredentialsConfig) (*Source, error) {
@@ -80,6 +101,17 @@ func (s *Source) At(place Place) (*Bearer, error) {
 	b.life, b.end = context.WithCancelCause(context.Background())
 	return b, nil
 }
+
+// String tells nothing but what it is.
+func (s *Source) String() string {
+	if s.placed {
+		return "source of tokens by client credentials (" + mask + ")"
+	}
+	return "source of tokens of the program's own (" + mask + ")"
+}
+
+// Format prints what String returns, for every verb.
+func (s *Source) Format(state fmt.State, _ rune) { printBare(state, s) }
 
 // last is the latest token, which may be that of an earlier program.
 func (s *Source) last(place Place) *token {

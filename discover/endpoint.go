@@ -16,8 +16,9 @@ import (
 //
 // Host and Port are what the source of the endpoint said, and together they tell endpoints apart. TLS checks the
 // certificate against VerifyName, which is Host unless the source says otherwise. Addrs are the addresses behind Host
-// where the source knows them; when it is empty the name is looked up when the endpoint is dialled. A selection that probed narrows Addrs to the one address its probe connected on, so that everything an
-// attempt does reaches the same server.
+// where the source knows them; when it is empty the name is looked up when the endpoint is dialled. A selection that
+// probed narrows Addrs to the one address its probe connected on, so that everything an attempt does reaches the same
+// server.
 //
 // An Endpoint is a value: copies may be used concurrently as long as nobody writes to the shared Addrs.
 type Endpoint struct {

@@ -36,8 +36,9 @@ type SRVConfig struct {
 	// NameServer is the name server to ask, host[:port], with IPv6 in brackets and port 53 unless said; empty means
 	// those of the system. A host name is looked up by the system on every lookup.
 	NameServer string
-	// TargetsInDomain leaves out targets that are neither Name nor below it, and reports them in a *[PartialError]. Who can
-	// forge the answer of a name server, but has no certificate for a name in the domain, then leads no client anywhere.
+	// TargetsInDomain leaves out targets that are neither Name nor below it, and reports them in a *[PartialError]. Who
+	// can forge the answer of a name server, but has no certificate for a name in the domain, then leads no client
+	// anywhere.
 	TargetsInDomain bool
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+	"github.com/evenkeel-go/evenkeel/internal/need"
 )
 
 func TestSRVRecordsBecomeEndpoints(t *testing.T) {
@@ -195,11 +196,7 @@ func TestSRVAnswerTooLargeForUDP(t *testing.T) {
 
 func TestSRVNameServerOnIPv6(t *testing.T) {
 	t.Parallel()
-	probe, err := net.Listen("tcp", "[::1]:0")
-	if err != nil {
-		t.Skipf("no IPv6 here: %v", err)
-	}
-	_ = probe.Close()
+	need.IPv6(t)
 	records, want := hundreds()
 	for _, path := range paths() {
 		t.Run(path.name, func(t *testing.T) {

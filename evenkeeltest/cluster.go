@@ -182,8 +182,8 @@ func (c *Cluster) AddServers(n int) ([]*Server, error) {
 	return added, nil
 }
 
-// RemoveServer takes a server out of the DNS and the list, then stops it as Kill does, and its relay too. A server that is not in the list
-// is left alone.
+// RemoveServer takes a server out of the DNS and the list, then stops it as Kill does, and its relay too. A server that
+// is not in the list is left alone.
 func (c *Cluster) RemoveServer(s *Server) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

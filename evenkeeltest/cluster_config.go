@@ -26,14 +26,14 @@ type Config struct {
 	Addr netip.Addr
 	// Plaintext has the servers serve without TLS.
 	Plaintext bool
-	// ClientCertificates has the servers want a certificate of every client, probes included, that Cluster.ClientCertificate
-	// made. It needs TLS.
+	// ClientCertificates has the servers want a certificate of every client, probes included, that
+	// Cluster.ClientCertificate made. It needs TLS.
 	ClientCertificates bool
 	// Relays puts a relay in front of each server, by whose address clients know it (see Server.Relay).
 	Relays bool
-	// Auth has the servers ask for tokens and, where it has Clients, give them; nil lets everybody in. Each start of a server
-	// forgets the tokens that were given before. The connection strings of the cluster then hold the credentials of the first
-	// client.
+	// Auth has the servers ask for tokens and, where it has Clients, give them; nil lets everybody in. Each start of a
+	// server forgets the tokens that were given before. The connection strings of the cluster then hold the credentials of
+	// the first client.
 	Auth *server.AuthConfig
 	// Registry holds the settings of each server's registry; an empty Name means the server's name in DNS.
 	Registry server.RegistryConfig

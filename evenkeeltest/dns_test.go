@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
+	"github.com/evenkeel-go/evenkeel/internal/need"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -247,11 +248,7 @@ func TestDNSTakenPort(t *testing.T) {
 
 func TestDNSOnIPv6(t *testing.T) {
 	t.Parallel()
-	probe, err := net.Listen("tcp", "[::1]:0")
-	if err != nil {
-		t.Skipf("no IPv6 here: %v", err)
-	}
-	_ = probe.Close()
+	need.IPv6(t)
 	server := evenkeeltest.StartDNS(t, evenkeeltest.DNSConfig{Addr: "[::1]:0"})
 	if !strings.HasPrefix(server.Addr(), "[::1]:") {
 		t.Errorf("Addr = %s, want one of [::1]", server.Addr())

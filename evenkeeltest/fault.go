@@ -20,8 +20,8 @@ import (
 type Fault struct {
 	// Reset resets each new connection as soon as it is accepted.
 	Reset bool
-	// Silent accepts each new connection and says nothing on it, as a process does that is stopped: no TLS handshake. Such a
-	// connection stays silent after the fault was cleared. Connections that are open already go on; to freeze those,
+	// Silent accepts each new connection and says nothing on it, as a process does that is stopped: no TLS handshake. Such
+	// a connection stays silent after the fault was cleared. Connections that are open already go on; to freeze those,
 	// stall a relay.
 	Silent bool
 	// SilentAfterTLS is the same, but after the TLS handshake. With Plaintext it is Silent.
@@ -29,18 +29,19 @@ type Fault struct {
 	// Certificate is what is wrong with the certificate that new connections are shown. It needs TLS.
 	Certificate CertificateFault
 	// GoAwayAfter ends each new connection of a gRPC client with GOAWAY when it has been open for about so long (10 % more
-	// or less, at random); running calls go on. Clients that come back at once get one GOAWAY after the other. It needs TLS.
+	// or less, at random); running calls go on. Clients that come back at once get one GOAWAY after the other. It needs
+	// TLS.
 	GoAwayAfter time.Duration
 
-	// Count, Reserve and Token spoil the answers to probes, reservations and requests for tokens. Setting one closes the HTTP
-	// connections that are open, so that it holds for every request from then on; with Plaintext it holds for connections
-	// made after it.
+	// Count, Reserve and Token spoil the answers to probes, reservations and requests for tokens. Setting one closes the
+	// HTTP connections that are open, so that it holds for every request from then on; with Plaintext it holds for
+	// connections made after it.
 	Count, Reserve, Token HTTPFault
-	// StockHTTP answers probes and reservations as a stock server does: with the count and nothing else. It holds from when
-	// Count and Reserve do.
+	// StockHTTP answers probes and reservations as a stock server does: with the count and nothing else. It holds from
+	// when Count and Reserve do.
 	StockHTTP bool
-	// Bare401 answers the gRPC calls of connections made after it with 401 and no gRPC status, whatever token they carry, as
-	// a stock server does with calls that have none.
+	// Bare401 answers the gRPC calls of connections made after it with 401 and no gRPC status, whatever token they carry,
+	// as a stock server does with calls that have none.
 	Bare401 bool
 
 	// Contract spoils what the server says of its contract.
@@ -97,10 +98,11 @@ type HTTPFault struct {
 type ContractFault struct {
 	// Hang lets CheckCompatibility wait until the fault is cleared.
 	Hang bool
-	// Incompatible, where it is not empty, has CheckCompatibility answer that the client is not compatible, for this reason.
+	// Incompatible, where it is not empty, has CheckCompatibility answer that the client is not compatible, for this
+	// reason.
 	Incompatible string
-	// Older is a server of before CheckCompatibility, which answers UNIMPLEMENTED; GetDescriptorSet answers with Schema, or
-	// UNIMPLEMENTED as well where that is empty.
+	// Older is a server of before CheckCompatibility, which answers UNIMPLEMENTED; GetDescriptorSet answers with Schema,
+	// or UNIMPLEMENTED as well where that is empty.
 	Older  bool
 	Schema string
 }

@@ -116,3 +116,26 @@ func TestTheREADMEShowsTheExamples(t *testing.T) {
 		}
 	}
 }
+
+// What docs/security.md shows in Go is a part of the example of server.New, which is run.
+func TestTheGuideToSecurityShowsTheExample(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../server/example_secure_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(guide), "```go\n")[1:]
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of Go, want 2", len(blocks))
+	}
+	for _, block := range blocks {
+		shown, _, _ := strings.Cut(block, "\n```")
+		if !strings.Contains(string(source), "\t"+strings.ReplaceAll(shown, "\n", "\n\t")) {
+			t.Errorf("server/example_secure_test.go does not have\n%s", shown)
+		}
+	}
+}

@@ -19,11 +19,11 @@ const minAdminSecret = 16
 
 // AdminConfig says who may give commands to a running server. The zero value lets nobody, and the commands are not there.
 type AdminConfig struct {
-	// Secret is what a caller shows as a bearer token: 16 printable ASCII characters at least. The tokens of clients are no good here: who may
-	// connect may not send others away.
+	// Secret is what a caller shows as a bearer token: 16 printable ASCII characters at least. The tokens of clients are
+	// no good here: who may connect may not send others away.
 	Secret connstring.Secret
-	// Loopback lets callers without the secret in whose connection comes from a loopback address to one. On a machine where
-	// a proxy or a tunnel ends, that is everybody who gets through it.
+	// Loopback lets callers without the secret in whose connection comes from a loopback address to one. On a machine
+	// where a proxy or a tunnel ends, that is everybody who gets through it.
 	Loopback bool
 }
 

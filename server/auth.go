@@ -37,13 +37,13 @@ type AuthConfig struct {
 	// Clients may ask the token endpoint for tokens. Without any there is no token endpoint.
 	Clients []AuthClient
 	// Verify judges tokens that were not given by this server, such as those of an identity provider; nil refuses them. It
-	// is called at the beginning of each call and request that needs a token, at the same time by many, and holds up that one
-	// only. Its error is not shown to the caller.
+	// is called at the beginning of each call and request that needs a token, at the same time by many, and holds up that
+	// one only. Its error is not shown to the caller.
 	Verify func(ctx context.Context, token string) error
 
-	// TokenKey makes the tokens of this server valid on every server with the same key, and valid after a restart: for stock
-	// clients, some of which ask the first server of their list and go to another. At least 32 bytes that nobody can guess;
-	// empty means that tokens are good here only. With it MaxTokens means nothing.
+	// TokenKey makes the tokens of this server valid on every server with the same key, and valid after a restart: for
+	// stock clients, some of which ask the first server of their list and go to another. At least 32 bytes that nobody can
+	// guess; empty means that tokens are good here only. With it MaxTokens means nothing.
 	TokenKey connstring.Secret
 	// TokenLife is how long a token is valid. Default 1 h; at least 1 s.
 	TokenLife time.Duration

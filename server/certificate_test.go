@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"software.sslmate.com/src/go-pkcs12"
+
 	"github.com/evenkeel-go/evenkeel/internal/devcert"
 	"github.com/evenkeel-go/evenkeel/server"
 )
@@ -58,6 +60,20 @@ func (c *certificates) write(t *testing.T, cert, key []byte) {
 	}
 }
 
+// pkcs12 is a PKCS#12 file without a password.
+func (c *certificates) pkcs12(t *testing.T) []byte {
+	t.Helper()
+	pair, err := c.ca.Issue("p12.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := pkcs12.Passwordless.Encode(pair.PrivateKey, pair.Leaf, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
 // shown is whom the certificate is for that a server shows.
 func (f *fixture) shown(t *testing.T, roots *x509.CertPool) string {
 	t.Helper()
@@ -93,13 +109,16 @@ func TestACertificateIsRenewedWithoutARestartAndABrokenOneIsNotTaken(t *testing.
 	health()
 	files.issue(t, "new.test")
 	eventually(t, "the new certificate", func() bool { return f.shown(t, files.ca.Pool()) == "new.test" })
-	files.write(t, []byte("broken"), nil)
-	eventually(t, "a word on the broken one", func() bool {
-		if got := f.shown(t, files.ca.Pool()); got != "new.test" {
-			t.Fatalf("the certificate shown is that of %s, want new.test still", got)
-		}
-		return strings.Contains(logged.String(), "the changed certificate cannot be used, the one before it stays in use")
-	})
+	for what, broken := range map[string][]byte{"holds no certificate": nil, "is not in PEM form": files.pkcs12(t)} {
+		files.write(t, broken, nil)
+		eventually(t, "a word on the broken one", func() bool {
+			if got := f.shown(t, files.ca.Pool()); got != "new.test" {
+				t.Fatalf("the certificate shown is that of %s, want new.test still", got)
+			}
+			return strings.Contains(logged.String(), "the changed certificate cannot be used, the one before it stays in use") &&
+				strings.Contains(logged.String(), what)
+		})
+	}
 	health() // on the connection of the old one, which goes on
 }
 
@@ -138,6 +157,10 @@ func TestCertificateSettingsThatCannotBeMeant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p12 := filepath.Join(t.TempDir(), "a.p12")
+	if err := os.WriteFile(p12, files.pkcs12(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name   string
 		config server.Config
@@ -150,6 +173,8 @@ func TestCertificateSettingsThatCannotBeMeant(t *testing.T) {
 		{"files and names for another certificate", server.Config{CertFile: files.cert, DevelopmentNames: []string{"a"}}, "there is no development certificate"},
 		{"a file that is not there", server.Config{CertFile: "none.pem"}, "the file none.pem cannot be read"},
 		{"a file without its key", server.Config{CertFile: files.cert}, "holds no private key"},
+		{"PKCS#12", server.Config{CertFile: p12}, "a.p12 is not in PEM form"},
+		{"PKCS#12 with a key file", server.Config{CertFile: p12, KeyFile: files.key}, "a.p12 is not in PEM form"},
 	}
 	for _, tt := range tests {
 		if _, err := server.New(tt.config); err == nil || !strings.Contains(err.Error(), tt.want) {

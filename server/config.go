@@ -25,15 +25,16 @@ type Config struct {
 	// Registry knows the clients; nil means one of the server's own, with its defaults, that Close closes too.
 	Registry *Registry
 
-	// TLS holds the certificate and whatever else is to be set, such as ClientAuth and ClientCAs for clients that have to show
-	// a certificate of their own, on the anonymous paths too. Nil means a development certificate, made on the fly and
-	// announced in the log; so does one without a certificate where DevelopmentNames are set. ALPN and a minimum of TLS 1.2 are seen to by the server.
+	// TLS holds the certificate and whatever else is to be set, such as ClientAuth and ClientCAs for clients that have to
+	// show a certificate of their own, on the anonymous paths too. Nil means a development certificate, made on the fly
+	// and announced in the log; so does one without a certificate where DevelopmentNames are set. ALPN and a minimum of
+	// TLS 1.2 are seen to by the server.
 	TLS *tls.Config
-	// CertFile and KeyFile are a certificate, with intermediate ones behind it, and its private key, both in PEM form. They are
-	// read by New, and again when they have changed, during a handshake and once a second at most: a certificate is renewed
-	// without a restart. When the changed files cannot be used, the certificate before them stays and the log says why. With
-	// them TLS, where it is set, holds whatever else there is to set, and no certificate. An empty KeyFile means that the key
-	// is in CertFile.
+	// CertFile and KeyFile are a certificate, with intermediate ones behind it, and its private key, both in PEM form and
+	// no other. They are read by New, and again when they have changed, during a handshake and once a second at most: a
+	// certificate is renewed without a restart. When the changed files cannot be used, the certificate before them stays
+	// and the log says why. With them TLS, where it is set, holds whatever else there is to set, and no certificate; what
+	// is set there, such as ClientCAs, is not read again. An empty KeyFile means that the key is in CertFile.
 	CertFile, KeyFile string
 	// DevelopmentNames are further names and IP addresses for the development certificate, such as the listen address.
 	DevelopmentNames []string
@@ -42,8 +43,8 @@ type Config struct {
 	Plaintext bool
 
 	// Auth decides who may call. Nil lets everybody. With it gRPC calls and the requests for Handler need a bearer token;
-	// /connections/count, /connections/reserve, /health, the token endpoint and the gRPC methods that a client needs before it
-	// has a token stay anonymous, as on a stock server. Reflection needs a token then.
+	// /connections/count, /connections/reserve, /health, the token endpoint and the gRPC methods that a client needs
+	// before it has a token stay anonymous, as on a stock server. Reflection needs a token then.
 	Auth *Authenticator
 
 	// Admin says who may give commands to the running server, as "evenkeel shed" does. The zero value lets nobody.
@@ -66,8 +67,8 @@ type Config struct {
 	MaxConnections int
 	// MaxConnectionsPerAddress is the same for one peer address. Default 16384: many clients may be behind one address.
 	MaxConnectionsPerAddress int
-	// MaxRequests bounds the HTTP requests that are answered at a time, once for the registry's own paths and once for those
-	// of Handler; beyond it they get 503. It does not concern gRPC calls. Default 4096.
+	// MaxRequests bounds the HTTP requests that are answered at a time, once for the registry's own paths and once for
+	// those of Handler; beyond it they get 503. It does not concern gRPC calls. Default 4096.
 	MaxRequests int
 	// MaxRequestsPerAddress is the same for one peer address. Default 1024.
 	MaxRequestsPerAddress int
@@ -155,7 +156,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 		var file *certfile.File
 		var err error
 		changed := func(err error) { c.certificateChanged(file, err) }
-		file, err = certfile.Load(certfile.Config{Cert: c.CertFile, Key: c.KeyFile, Changed: changed})
+		file, err = certfile.Load(certfile.Config{Cert: c.CertFile, Key: c.KeyFile, PEM: true, Changed: changed})
 		if err != nil {
 			return nil, fmt.Errorf("server config: %w", err)
 		}

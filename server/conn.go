@@ -28,8 +28,8 @@ type conn struct {
 	// Guarded by the list's lock.
 	sessions   int  // Connect streams that are open on it
 	hadSession bool // there was one
-	// armed is when the deadline of writes was set last, as a time.Duration since epoch: 0 when it has to be set, far in the
-	// future when it is not to be touched.
+	// armed is when the deadline of writes was set last, as a time.Duration since epoch: 0 when it has to be set, far in
+	// the future when it is not to be touched.
 	armed atomic.Int64
 
 	progress progress // of what is written

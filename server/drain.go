@@ -24,10 +24,10 @@ const stopWithin = 500 * time.Millisecond
 // is open, and no call or request of the application runs. Then, or when DrainLimit has passed, it stops: GOAWAY to who
 // is left, a second at most for what still runs, and Close.
 //
-// It returns nil when all clients have left, an error that matches ErrDrainLimit and says who is left when some had not, and one with the cause
-// of ctx when that was done; then the server is stopped at once. In any case the server is closed when Drain returns. A
-// shared registry stays drained. Connections that never carried a session are not waited for: nothing tells their clients
-// to leave but the GOAWAY at the end.
+// It returns nil when all clients have left, an error that matches ErrDrainLimit and says who is left when some had
+// not, and one with the cause of ctx when that was done; then the server is stopped at once. In any case the server is
+// closed when Drain returns. A shared registry stays drained. Connections that never carried a session are not waited
+// for: nothing tells their clients to leave but the GOAWAY at the end.
 func (s *Server) Drain(ctx context.Context) error {
 	defer s.Close()
 	limited, cancel := context.WithTimeoutCause(ctx, s.config.DrainLimit, ErrDrainLimit)

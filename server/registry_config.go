@@ -20,12 +20,12 @@ type RegistryConfig struct {
 	Version, CommitSHA string
 
 	// Contract is what this server serves besides the services of this package, in contract.New(pb.File_x_proto) or from a
-	// descriptor set. CheckCompatibility compares it with what a client needs, and GetDescriptorSet answers with its text. Nil
-	// means that nothing is declared: then only the ConnectionService is compared, and GetDescriptorSet is not there.
+	// descriptor set. CheckCompatibility compares it with what a client needs, and GetDescriptorSet answers with its text.
+	// Nil means that nothing is declared: then only the ConnectionService is compared, and GetDescriptorSet is not there.
 	Contract *contract.Contract
-	// ContractComplete says that this server serves nothing but what Contract says, so that a client that needs another service
-	// is told. Otherwise only services that both sides have are compared: stock clients send the contract of a whole event
-	// store, and must be able to connect.
+	// ContractComplete says that this server serves nothing but what Contract says, so that a client that needs another
+	// service is told. Otherwise only services that both sides have are compared: stock clients send the contract of a
+	// whole event store, and must be able to connect.
 	ContractComplete bool
 	// ProtocolVersion is what CheckCompatibility tells of this server's version of the contract. Empty by default.
 	ProtocolVersion string
@@ -41,8 +41,8 @@ type RegistryConfig struct {
 	// StaleAfter is how long a client may be silent before it is removed and told. Default 5 s.
 	StaleAfter time.Duration
 
-	// SendTimeout is how long a client may leave no room for a message of the server's before its stream is ended, since it
-	// does not read. Default 20 s.
+	// SendTimeout is how long a client may leave no room for a message of the server's before its stream is ended, since
+	// it does not read. Default 20 s.
 	SendTimeout time.Duration
 	// ObserveInterval is the least time between two lists for an observer of the connected clients. Default 1 s.
 	ObserveInterval time.Duration
@@ -50,8 +50,8 @@ type RegistryConfig struct {
 	MaxObservers int
 	// MaxObserversPerAddress is the same for one peer address. Default 16.
 	MaxObserversPerAddress int
-	// MaxLists bounds the answers to GetConnectedClients that are being made or are on their way; beyond it a call is refused
-	// with RESOURCE_EXHAUSTED. Default 64.
+	// MaxLists bounds the answers to GetConnectedClients that are being made or are on their way; beyond it a call is
+	// refused with RESOURCE_EXHAUSTED. Default 64.
 	MaxLists int
 	// MaxListsPerAddress is the same for one peer address. Default 16.
 	MaxListsPerAddress int

@@ -42,16 +42,16 @@ type Compared struct {
 	DecideMean        time.Duration
 	// Connected is how many clients have a session at the end.
 	Connected float64
-	// Rebalanced is the part of the clients that moved to another server by themselves, and RebalancedTwice how many clients
-	// of all repeats did so more than once.
+	// Rebalanced is the part of the clients that moved to another server by themselves, and RebalancedTwice how many
+	// clients of all repeats did so more than once.
 	Rebalanced      float64
 	RebalancedTwice int
-	// Even is how many repeats were even at the end, as Result.EvenAfter has it. EvenAfter is the mean of these, and EvenMost
-	// the longest, where there is one.
+	// Even is how many repeats were even at the end, as Result.EvenAfter has it. EvenAfter is the mean of these, and
+	// EvenMost the longest, where there is one.
 	Even                int
 	EvenAfter, EvenMost time.Duration
-	// StockMaxOverMean, StockLoad and StockDecideMean are those of the stock clients alone, as in Result; the first two are
-	// means over the repeats in which any of these is connected, and 0 where that is none.
+	// StockMaxOverMean, StockLoad and StockDecideMean are those of the stock clients alone, as in Result; the first two
+	// are means over the repeats in which any of these is connected, and 0 where that is none.
 	StockMaxOverMean, StockLoad float64
 	StockDecideMean             time.Duration
 	// First is the first repeat.

@@ -25,24 +25,24 @@ type Result struct {
 	Requests int
 	// Moves is how many reservations were given up for better ones.
 	Moves int
-	// Decisions is how many picks were made; DecideMean is how long they took on average, from the beginning of the wait to
-	// the pick, and DecideMost the longest of them.
+	// Decisions is how many picks were made; DecideMean is how long they took on average, from the beginning of the wait
+	// to the pick, and DecideMost the longest of them.
 	Decisions              int
 	DecideMean, DecideMost time.Duration
 	// Rebalanced is how many times a client that had a session moved to another server by itself, and RebalancedTwice how
 	// many clients did so more than once.
 	Rebalanced, RebalancedTwice int
-	// EvenAfter is how long after the last event of the scenario, or after the beginning where there is none, the fleet was
-	// even for good: all connected, and no server with more than 1.05 times its share, rounded up. Negative means that it was
-	// not at the end, or that a scenario without events and rebalancing was not watched for it.
+	// EvenAfter is how long after the last event of the scenario, or after the beginning where there is none, the fleet
+	// was even for good: all connected, and no server with more than 1.05 times its share, rounded up. Negative means that
+	// it was not at the end, or that a scenario without events and rebalancing was not watched for it.
 	EvenAfter time.Duration
-	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients. StockLoad
-	// is how full the servers are that these are on: the mean over the stock clients of what their server has, of whatever
-	// clients, over the mean of all servers.
+	// StockMaxOverMean and StockDecideMean are those of the stock clients alone, in a scenario that has StockClients.
+	// StockLoad is how full the servers are that these are on: the mean over the stock clients of what their server has,
+	// of whatever clients, over the mean of all servers.
 	StockMaxOverMean, StockLoad float64
 	StockDecideMean             time.Duration
-	// History has the connected clients over time, at equal distances; empty where none was asked for. Of RunWithHistory it
-	// is that of the whole Length.
+	// History has the connected clients over time, at equal distances; empty where none was asked for. Of RunWithHistory
+	// it is that of the whole Length.
 	History []Moment
 }
 

@@ -25,8 +25,8 @@ const (
 	partitionSpan = 5 * time.Second
 	// pingTimeout is how long sent data may go without an answer (TCP_USER_TIMEOUT).
 	pingTimeout = time.Second
-	// cutLimit is how soon no call may fail any more: those that wait for an answer of a server that was cut off fail until
-	// the channel has noticed, and have a deadline.
+	// cutLimit is how soon no call may fail any more: those that wait for an answer of a server that was cut off fail
+	// until the channel has noticed, and have a deadline.
 	cutLimit = pingTimeout + trafficDeadline + dueLimit
 	// healedLimit is how soon a server gets calls again: the system tries its connection again after 1, 3, 7 and 15 s.
 	healedLimit = 10 * time.Second

@@ -24,8 +24,8 @@ const (
 	// levelLimit bounds the rebalancing: clients that hold a failure against a server go there when its penalty is over.
 	levelLimit = 60 * time.Second
 	levelPause = time.Second
-	// starved is by how much this process is late when the machine does not give it its time. Sessions need some of it each
-	// second, in this process and in those of the servers.
+	// starved is by how much this process is late when the machine does not give it its time. Sessions need some of it
+	// each second, in this process and in those of the servers.
 	starved = 1500 * time.Millisecond
 )
 

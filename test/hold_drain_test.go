@@ -233,8 +233,9 @@ func (l *load) end() {
 func (l *load) check(victim string, terminated time.Time) {
 	l.t.Helper()
 	calls, moves := 0, 0
-	var moving, meanwhile, before time.Duration // the slowest call of a client that moved just then, of one that stayed, of all before
-	last := make(map[string]time.Duration)      // when the last stream of a kind was ended
+	// The slowest call of a client that moved just then, of one that stayed, and of all before.
+	var moving, meanwhile, before time.Duration
+	last := make(map[string]time.Duration) // when the last stream of a kind was ended
 	for number, c := range l.callers {
 		c.check(l.t, number, victim)
 		calls, before = calls+len(c.calls), max(before, c.slowest(time.Time{}, terminated))

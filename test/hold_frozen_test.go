@@ -16,8 +16,8 @@ import (
 const (
 	// frozenWithin is how soon the clients of a frozen server are ready elsewhere: 5 s of silence, and a reconnect.
 	frozenWithin = 6500 * time.Millisecond
-	// besideWithin is how soon the clients of a killed server are ready while another one is frozen and nobody knows yet: the
-	// round that finds out waits 2 s for it.
+	// besideWithin is how soon the clients of a killed server are ready while another one is frozen and nobody knows yet:
+	// the round that finds out waits 2 s for it.
 	besideWithin = 3 * time.Second
 	// laterWithin is the same for a client that knows it: the random wait, a round of probes, and a busy machine.
 	laterWithin = 1500 * time.Millisecond

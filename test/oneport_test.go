@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/evenkeel-go/evenkeel/internal/need"
 )
 
 // How many clients hold sessions on the port while curl asks for the count.
@@ -149,7 +151,7 @@ func curlWithHTTP2(t *testing.T) string {
 		t.Fatalf("curl --version: %v", err)
 	}
 	if !strings.Contains(string(version), "HTTP2") {
-		missing(t, "%s was built without HTTP/2", path)
+		need.Missing(t, "%s was built without HTTP/2", path)
 	}
 	return path
 }

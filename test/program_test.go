@@ -12,19 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/evenkeel-go/evenkeel/internal/need"
 )
-
-// inCI says that a program which is missing is a fault rather than a reason to skip.
-func inCI() bool { return os.Getenv("CI") == "true" }
-
-// missing skips the test, or fails it in CI.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if inCI() {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
 
 // find returns the path of a program of somebody else's. Daemons are often not in the PATH of a user.
 func find(t *testing.T, name string) string {
@@ -38,7 +28,7 @@ func find(t *testing.T, name string) string {
 			return path
 		}
 	}
-	missing(t, "there is no %s on this machine", name)
+	need.Missing(t, "there is no %s on this machine", name)
 	return ""
 }
 
@@ -50,7 +40,7 @@ var builtGRPCurl = sync.OnceValues(func() (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-n", "grpcurl")
 	cmd.Dir = filepath.Join("..", "tools")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
-	if !inCI() {
+	if !need.InCI() {
 		cmd.Env = append(cmd.Env, "GOPROXY=off")
 	}
 	var stderr strings.Builder
@@ -72,7 +62,7 @@ func grpcurl(t *testing.T) string {
 	}
 	path, err := builtGRPCurl()
 	if err != nil {
-		missing(t, "there is no grpcurl on this machine (make bin/grpcurl makes one): %v", err)
+		need.Missing(t, "there is no grpcurl on this machine (make bin/grpcurl makes one): %v", err)
 	}
 	return path
 }

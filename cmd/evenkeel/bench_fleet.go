@@ -28,8 +28,8 @@ const (
 	// predicted.
 	agreeClients = 2
 	agreePart    = .3
-	// The machine was the bottleneck when counts were older than the delay, or the clients spread wider than the jitter, by
-	// more than this and by more than this part of it.
+	// The machine was the bottleneck when counts were older than the delay, or the clients spread wider than the jitter,
+	// by more than this and by more than this part of it.
 	laggingBy   = 10 * time.Millisecond
 	laggingPart = .2
 )

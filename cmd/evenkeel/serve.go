@@ -47,7 +47,8 @@ and /health stay open to all. Tokens are good on the server that gave them; with
 are good on all, as clients need that ask the first of their servers and go to another. Peers are then asked with the credentials of the --peers string.
 
 The files of --cert and --key are read again when they have changed: a certificate is renewed without a restart. When the
-changed ones cannot be used, the certificate before them stays, and standard error says why. With --client-ca every client
+changed ones cannot be used, the certificate before them stays, and standard error says why. The files with
+authorities, of --client-ca and --peers-ca, are read at the start only. With --client-ca every client
 has to show a certificate, for the counts, reservations and /health as well; peers too then, with certificatePath in the
 --peers string.
 

@@ -53,7 +53,7 @@ func (t *target) addFile(cmd *cobra.Command) {
 
 // addTLS adds the flags on trust.
 func (t *target) addTLS(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.ca, "ca", "", "trust the root certificates in this PEM file instead of the system's")
+	cmd.Flags().StringVar(&t.ca, "ca", "", "trust the root certificates in this PEM file, read at the start, instead of the system's")
 	cmd.Flags().BoolVar(&t.noProxy, "no-proxy", false, "connect without a proxy, whatever HTTPS_PROXY says")
 	cmd.Flags().BoolVar(&t.plaintext, "plaintext", false, "speak without TLS, to servers that were started with --plaintext")
 }

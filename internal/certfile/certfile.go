@@ -34,12 +34,15 @@ type Secret interface{ Reveal() string }
 type Config struct {
 	// Cert is the file with the certificate; required.
 	Cert string
-	// Key is the file with the private key; empty means that it is in Cert.
+	// Key is the file with the private key, in PEM form, as Cert is then; empty means that it is in Cert.
 	Key string
+	// PEM takes files in PEM form alone, for who has no password to give.
+	PEM bool
 	// Password opens a PKCS#12 file; nil means none. It is not used for PEM.
 	Password Secret
-	// Changed is told of what became of files that have changed: nil when their certificate is in use now, an error when they
-	// cannot be used and the one before them is. It is called during a handshake, by one at a time; nil means nobody is told.
+	// Changed is told of what became of files that have changed: nil when their certificate is in use now, an error when
+	// they cannot be used and the one before them is. It is called during a handshake, by one at a time; nil means nobody
+	// is told.
 	Changed func(error)
 }
 
@@ -182,11 +185,7 @@ func (f *File) load() (*tls.Certificate, [sha256.Size]byte, error) {
 		_, _ = hash.Write(content)
 	}
 	digest := [sha256.Size]byte(hash.Sum(nil))
-	password := ""
-	if f.config.Password != nil {
-		password = f.config.Password.Reveal()
-	}
-	pair, err := parse(contents[0], contents[1], password)
+	pair, err := f.config.parse(contents[0], contents[1])
 	if err != nil {
 		return nil, digest, fault(f.guilty(err), err)
 	}
@@ -195,7 +194,7 @@ func (f *File) load() (*tls.Certificate, [sha256.Size]byte, error) {
 
 // guilty is the file that a fault is about.
 func (f *File) guilty(err error) string {
-	if f.config.Key != "" && (errors.Is(err, errNoKey) || errors.Is(err, errBadKey) || errors.Is(err, errEncrypted) || errors.Is(err, errMismatch)) {
+	if f.config.Key != "" && isKeyFault(err) {
 		return f.config.Key
 	}
 	return f.config.Cert

@@ -120,7 +120,7 @@ func TestFaultsAreNamedWithoutAWordOfTheContent(t *testing.T) {
 		{"a damaged key", cert, encode("PRIVATE KEY", []byte(planted), nil), "", "holds a damaged private key"},
 		{"an encrypted key", cert, encrypted, planted, "holds an encrypted private key, which is not read from PEM: decrypt it"},
 		{"a key encrypted in the old way", cert, old, planted, "holds an encrypted private key"},
-		{"the key of another certificate", cert, otherKey, "", "does not belong to its first certificate"},
+		{"the key of another certificate", cert, otherKey, "", "does not belong to the first certificate"},
 		{"a key of another kind", cert, encode("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil), "", "does not belong"},
 		{"PKCS#12 and no password", p12, nil, "", "needs a password, and none was given"},
 		{"PKCS#12 and another password", p12, nil, planted + "x", "does not open with the password that was given"},
@@ -157,6 +157,43 @@ func TestTheFileIsNamedUnlessItMayHoldASecret(t *testing.T) {
 	_, err := certfile.Load(certfile.Config{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")})
 	if err == nil || !strings.Contains(err.Error(), "key.pem holds no private key") {
 		t.Errorf("got %v, want the file with the fault", err)
+	}
+}
+
+// Where there is a file for the key, or PEM is all that is taken, what helps with PKCS#12 is no help.
+func TestPKCS12IsRefusedWhereItsKeyWouldNotCount(t *testing.T) {
+	t.Parallel()
+	pair, cert, key := issue(t, "node1.test")
+	encrypted := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")})
+	p12 := pkcs12File(t, pkcs12.Passwordless, pair, "")
+	tests := []struct {
+		name      string
+		cert, key []byte
+		guilty    string
+		want      string
+	}{
+		{"PKCS#12 beside a key", p12, key, "cert", "is not in PEM form"},
+		{"PKCS#12 alone", p12, nil, "cert", "is not in PEM form"},
+		{"something else", []byte(planted), key, "cert", "is not in PEM form"},
+		{"nothing", nil, key, "cert", "holds no certificate: give one in PEM form"},
+		{"an encrypted key", cert, encrypted, "key", "holds an encrypted private key, which is not read from PEM: decrypt it"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			config := certfile.Config{Cert: write(t, dir, "cert", tt.cert), PEM: tt.key == nil}
+			if tt.key != nil {
+				config.Key = write(t, dir, "key", tt.key)
+			}
+			_, err := certfile.Load(config)
+			if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, tt.guilty)+" "+tt.want) {
+				t.Fatalf("got %v, want that the file %s %s", err, tt.guilty, tt.want)
+			}
+			if strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "PKCS#12 file and") {
+				t.Errorf("%q gives advice that cannot be followed", err)
+			}
+		})
 	}
 }
 

@@ -13,8 +13,8 @@
 // # Configuration
 //
 // [Config] names the files. A file in PEM form holds the certificate, with intermediate ones behind it, and the key, which
-// may stand in a second file. Any other file is taken for PKCS#12, which a password opens. Keys that are encrypted inside
-// PEM are refused.
+// may stand in a second file. Any other file is taken for PKCS#12, which a password opens, unless there is a second file, or
+// PEM is all that is to be taken. Keys that are encrypted inside PEM are refused.
 //
 // # Errors
 //

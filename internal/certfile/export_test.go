@@ -7,5 +7,5 @@ import "crypto/tls"
 
 // ParseForTest parses the content of files.
 func ParseForTest(cert, key []byte, password string) (*tls.Certificate, error) {
-	return parse(cert, key, password)
+	return parse(cert, key, password, false)
 }

@@ -15,27 +15,72 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// The faults of a file. Their texts follow the name of the file, and are all that is said of it: the errors of the parsers
-// are not passed on.
+// fileFault is what is wrong with a file. Its text follows the name of the file, and is all that is said of it: the errors
+// of the parsers are not passed on.
+type fileFault struct {
+	text string
+	// orPKCS12 is what else may help where PKCS#12 is read too.
+	orPKCS12 string
+	ofKey    bool // it is about the private key
+}
+
+func (e *fileFault) Error() string { return e.text + e.orPKCS12 }
+
+// without PKCS#12 nothing is said of it.
+func (e *fileFault) without() *fileFault { return &fileFault{text: e.text, ofKey: e.ofKey} }
+
 var (
-	errNoCertificate = errors.New("holds no certificate: give one in PEM form (-----BEGIN CERTIFICATE-----), or a PKCS#12 file")
-	errBadCert       = errors.New("holds a damaged certificate: give the file as its authority made it")
-	errNoKey         = errors.New("holds no private key: put it into the same file, in PEM form (-----BEGIN PRIVATE KEY-----)")
-	errBadKey        = errors.New("holds a damaged private key: give the file as it was made")
-	errEncrypted     = errors.New("holds an encrypted private key, which is not read from PEM: decrypt it (openssl pkey), or " +
-		"give a PKCS#12 file and its password")
-	errMismatch  = errors.New("holds a private key that does not belong to its first certificate")
-	errPassword  = errors.New("does not open with the password that was given")
-	errNoPass    = errors.New("needs a password, and none was given")
-	errNotPKCS12 = errors.New("is neither in PEM form nor a PKCS#12 file with one certificate and its private key")
+	errNoCertificate = &fileFault{
+		text: "holds no certificate: give one in PEM form (-----BEGIN CERTIFICATE-----)", orPKCS12: ", or a PKCS#12 file",
+	}
+	errBadCert = &fileFault{text: "holds a damaged certificate: give the file as its authority made it"}
+	errNoKey   = &fileFault{text: "holds no private key: give one in PEM form (-----BEGIN PRIVATE KEY-----)", ofKey: true}
+	errBadKey  = &fileFault{text: "holds a damaged private key: give the file as it was made", ofKey: true}
+	errCrypted = &fileFault{
+		text:     "holds an encrypted private key, which is not read from PEM: decrypt it (openssl pkey)",
+		orPKCS12: ", or give a PKCS#12 file and its password", ofKey: true,
+	}
+	errMismatch = &fileFault{text: "holds a private key that does not belong to the first certificate", ofKey: true}
+	errPassword = &fileFault{text: "does not open with the password that was given"}
+	errNoPass   = &fileFault{text: "needs a password, and none was given"}
+	errNeither  = &fileFault{text: "is neither in PEM form nor a PKCS#12 file with one certificate and its private key"}
+	errNotPEM   = &fileFault{
+		text: "is not in PEM form (-----BEGIN CERTIFICATE-----), and no other is read here: make it of a PKCS#12 file with " +
+			"openssl pkcs12 -nodes",
+	}
 )
 
-// parse reads a certificate and its key. The key is nil where it stands in the same file.
-func parse(cert, key []byte, password string) (*tls.Certificate, error) {
-	if !bytes.Contains(cert, []byte("-----BEGIN ")) {
-		if len(bytes.TrimSpace(cert)) == 0 {
-			return nil, errNoCertificate
-		}
+// isKeyFault says that an error is about the private key.
+func isKeyFault(err error) bool {
+	f, ok := errors.AsType[*fileFault](err)
+	return ok && f.ofKey
+}
+
+// parse reads a certificate and its key. The key is nil where it stands in the same file. Only PEM is read where that is all
+// there may be: also where there is a file for the key, which PKCS#12 would leave unread.
+func (c Config) parse(cert, key []byte) (*tls.Certificate, error) {
+	pemOnly := c.PEM || c.Key != ""
+	pair, err := parse(cert, key, c.password(), pemOnly)
+	if fault, ok := errors.AsType[*fileFault](err); ok && pemOnly {
+		return nil, fault.without()
+	}
+	return pair, err
+}
+
+func (c Config) password() string {
+	if c.Password == nil {
+		return ""
+	}
+	return c.Password.Reveal()
+}
+
+func parse(cert, key []byte, password string, pemOnly bool) (*tls.Certificate, error) {
+	switch isPEM := bytes.Contains(cert, []byte("-----BEGIN ")); {
+	case !isPEM && len(bytes.TrimSpace(cert)) == 0:
+		return nil, errNoCertificate
+	case !isPEM && pemOnly:
+		return nil, errNotPEM
+	case !isPEM:
 		return parsePKCS12(cert, password)
 	}
 	if key == nil {
@@ -76,7 +121,7 @@ func keyIn(content []byte) (crypto.Signer, error) {
 			continue
 		}
 		if strings.HasPrefix(block.Type, "ENCRYPTED") || block.Headers["DEK-Info"] != "" {
-			return nil, errEncrypted
+			return nil, errCrypted
 		}
 		if signer := parseKey(block.Bytes); signer != nil {
 			return signer, nil
@@ -109,7 +154,7 @@ func parsePKCS12(content []byte, password string) (*tls.Certificate, error) {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword), errors.Is(err, pkcs12.ErrDecryption):
 		return nil, errPassword
 	case err != nil:
-		return nil, errNotPKCS12
+		return nil, errNeither
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {

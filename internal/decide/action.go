@@ -33,7 +33,8 @@ type Action struct {
 	Kind Kind
 	// Wait is how long to wait.
 	Wait time.Duration
-	// Ask are the indices of the candidates to ask, all at once. It belongs to the machine and is good until the next call.
+	// Ask are the indices of the candidates to ask, all at once. It belongs to the machine and is good until the next
+	// call.
 	Ask []int
 	// Index is the candidate to reserve at, or the pick.
 	Index int

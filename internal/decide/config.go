@@ -12,8 +12,8 @@ type Config struct {
 	// Weights are those of the candidates as their SRV records have them; there is one candidate for each. 0 beside
 	// positive ones counts as a tenth of 1. The slice is only read, and can serve many machines.
 	Weights []uint16
-	// MaxJitter is the upper end of the random wait before anything is asked. 0 means that there are no waits, of any kind:
-	// how many decide at once is then known of servers only that tell it.
+	// MaxJitter is the upper end of the random wait before anything is asked. 0 means that there are no waits, of any
+	// kind: how many decide at once is then known of servers only that tell it.
 	MaxJitter time.Duration
 	// Reserve says that a client will come. Without it nobody is reserved at, and the decision is the classic one.
 	Reserve bool
@@ -30,8 +30,8 @@ func (c *Config) whole() bool { return c.Classic || !c.Reserve }
 const (
 	// sampleSize is how many candidates are asked first; all of them where there are no more.
 	sampleSize = 8
-	// Servers that do not tell their rate are asked again after secondLeast and a random time of up to secondSpan and so many
-	// round trips; secondMost bounds those.
+	// Servers that do not tell their rate are asked again after secondLeast and a random time of up to secondSpan and so
+	// many round trips; secondMost bounds those.
 	secondLeast  = 10 * time.Millisecond
 	secondSpan   = 60 * time.Millisecond
 	secondRounds = 4

@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/evenkeeltest"
 	"github.com/evenkeel-go/evenkeel/internal/dial"
+	"github.com/evenkeel-go/evenkeel/internal/need"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,15 +42,6 @@ func refusing(t *testing.T) netip.AddrPort {
 		t.Fatal(err)
 	}
 	return addr
-}
-
-func needIPv6(t *testing.T) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "[::1]:0")
-	if err != nil {
-		t.Skipf("no IPv6 here: %v", err)
-	}
-	_ = listener.Close()
 }
 
 func testContext(t *testing.T) context.Context {
@@ -92,7 +84,7 @@ func TestDialGoesPastARefusedAddress(t *testing.T) {
 
 func TestDialOnIPv6(t *testing.T) {
 	t.Parallel()
-	needIPv6(t)
+	need.IPv6(t)
 	_, addr := listen(t, "::1")
 	conn := mustDial(t, dial.Dialer{}, discover.Endpoint{Host: "::1", Port: addr.Port()})
 	if got := conn.RemoteAddr().String(); got != addr.String() {
@@ -102,7 +94,7 @@ func TestDialOnIPv6(t *testing.T) {
 
 func TestDialGoesFromARefusedIPv6AddressToIPv4(t *testing.T) {
 	t.Parallel()
-	needIPv6(t)
+	need.IPv6(t)
 	listener, refused := listen(t, "::1")
 	_ = listener.Close()
 	_, addr := listen(t, "127.0.0.1")

@@ -117,18 +117,15 @@ func TestNoSecretShowsInStringsThatDoNotParse(t *testing.T) {
 func TestNoSecretShowsWhereAllIsWell(t *testing.T) {
 	cluster := guarded(t, evenkeeltest.Config{Servers: 2})
 	folder := t.TempDir()
-	options := []evenkeel.Option{
-		evenkeel.WithTLS(cluster.TLS()), evenkeel.WithTokenCache(folder), evenkeel.WithDialOptions(grpc.WithStatsHandler(traces{everything})),
-	}
+	traced := []evenkeel.Option{evenkeel.WithTLS(cluster.TLS()), evenkeel.WithDialOptions(grpc.WithStatsHandler(traces{everything}))}
+	options := append([]evenkeel.Option{evenkeel.WithTokenCache(folder)}, traced...)
 	watch(t, withUser(cluster, password), options, calls)
 	watch(t, cluster.SRVConnectionString(), options, calls) // with the password of the cluster, from the cache
 	own := evenkeel.WithTokenSource(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: ownToken}))
 	anonymous := "chronicle://" + cluster.Servers[0].Addr()
-	watch(t, anonymous, append([]evenkeel.Option{own}, options...), calls)
+	watch(t, anonymous, append([]evenkeel.Option{own}, traced...), calls)
 	cluster.Servers[0].SetFault(evenkeeltest.Fault{Token: evenkeeltest.TokenOf(givenToken, "3600")})
-	watch(t, "chronicle://app:"+escape(password)+"@"+cluster.Servers[0].Addr(), []evenkeel.Option{
-		evenkeel.WithTLS(cluster.TLS()), evenkeel.WithDialOptions(grpc.WithStatsHandler(traces{everything})),
-	}, calls, func(*evenkeel.Conn) { _ = cluster.Servers[0].Kill() }, calls)
+	watch(t, "chronicle://app:"+escape(password)+"@"+cluster.Servers[0].Addr(), traced, calls, func(*evenkeel.Conn) { _ = cluster.Servers[0].Kill() }, calls)
 	open := evenkeeltest.Start(t, evenkeeltest.Config{Servers: 1, Logger: everything.logger()})
 	watch(t, open.ConnectionString()+"?apiKey="+escape(apiKey), []evenkeel.Option{evenkeel.WithTLS(open.TLS())}, calls)
 	entries, err := os.ReadDir(folder)
