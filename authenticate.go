@@ -76,7 +76,7 @@ func (c *config) cacheFailed(err error) {
 type identity struct {
 	bearer  *credential.Bearer // nil with an API key
 	options []grpc.DialOption
-	scrub   func(string) string // takes secrets out of what the server says
+	scrub   func(length int, text string) string // takes secrets out of the beginning of what the server says
 }
 
 // at makes the identity for a server, whose address is known.
@@ -85,7 +85,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	switch {
 	case a.apiKey != nil:
 		key, err := credential.NewAPIKey(a.apiKey, place)
-		return &identity{options: key.DialOptions(), scrub: key.Scrub}, err
+		return &identity{options: key.DialOptions(), scrub: key.ScrubFirst}, err
 	case a.tokens == nil:
 		return nil, nil
 	}
@@ -102,7 +102,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &identity{bearer: bearer, options: bearer.DialOptions(), scrub: bearer.Scrub}, nil
+	return &identity{bearer: bearer, options: bearer.DialOptions(), scrub: bearer.ScrubFirst}, nil
 }
 
 // dial leads every connection to the one address of the attempt.
@@ -130,14 +130,15 @@ func (i *identity) ready(ctx context.Context) error {
 	return err
 }
 
-// scrubbed are texts of the server without the secrets that it was sent. Those in the errors of calls are gone already.
+// scrubbed are the beginnings of texts of the server, without the secrets that it was sent: as much as is ever shown. Those
+// in the errors of calls are gone already.
 func (i *identity) scrubbed(texts ...string) []string {
 	if i == nil || i.scrub == nil {
 		return texts
 	}
 	clean := make([]string, len(texts))
 	for n, text := range texts {
-		clean[n] = i.scrub(text)
+		clean[n] = i.scrub(maxText, text)
 	}
 	return clean
 }
