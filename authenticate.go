@@ -33,8 +33,11 @@ func WithTokenSource(ts oauth2.TokenSource) Option {
 }
 
 // WithTokenCache keeps tokens in files of that folder, for programs that run for a moment and often: credentials of the
-// connection string are then not exchanged for a token each time. The files are for this user alone; who can read them can
-// act as the client until the token expires. A failure to write one is logged, and nothing else.
+// connection string are then not exchanged for a token each time, as long as they are the same. The files are for this user
+// alone; who can read them can act as the client until the token expires. As with the keys of ssh, what others than this user
+// may write, made or lead elsewhere by a symbolic link is not believed: the folder must be this user's or root's, and others
+// must not be able to write it (nothing of that is looked at on Windows). A failure to write a file is logged, and nothing
+// else.
 func WithTokenCache(folder string) Option {
 	return optionFunc(func(c *config) { c.tokenCache = folder })
 }

@@ -25,7 +25,8 @@ const (
 var _ credentials.PerRPCCredentials = (*Bearer)(nil)
 
 // DialOptions put the token on every call of a connection and renew it when the server refuses it: a unary call that was
-// answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed. Interceptors among options before these
+// answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed, save those
+// that a stats.Handler gets, which are the server's text as it came. Interceptors among options before these
 // see such a call once.
 func (b *Bearer) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
