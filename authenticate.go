@@ -32,9 +32,12 @@ func WithTokenSource(ts oauth2.TokenSource) Option {
 }
 
 // WithTokenCache keeps tokens in files of that folder, for programs that run for a moment and often: credentials of the
-// connection string are then not exchanged for a token each time. The files are for this user alone; who can read them can
-// act as the client until the token expires. A failure to write one is logged, and nothing else. Without a user and a
-// password in the connection string there is nothing to keep: that is a contradiction, as WithTokenSource is.
+// connection string are then not exchanged for a token each time, as long as they are the same. The files are for this
+// user alone; who can read them can act as the client until the token expires. As with the keys of ssh, what others than
+// this user may write, made or lead elsewhere by a symbolic link is not believed: the folder must be this user's or
+// root's, and others must not be able to write it (nothing of that is looked at on Windows). A failure to write a file is
+// logged, and nothing else. Without a user and a password in the connection string there is nothing to keep: that is a
+// contradiction, as WithTokenSource is.
 func WithTokenCache(folder string) Option {
 	return optionFunc(func(c *config) { c.tokenCache = folder })
 }
@@ -135,7 +138,7 @@ type identity struct {
 	shown   shown
 	bearer  *credential.Bearer // nil with an API key
 	options []grpc.DialOption
-	scrub   func(string) string // takes secrets out of what the server says
+	scrub   func(length int, text string) string // takes secrets out of the beginning of what the server says
 }
 
 // at makes the identity for a server, whose address is known.
@@ -144,7 +147,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	switch {
 	case a.apiKey != nil:
 		key, err := credential.NewAPIKey(a.apiKey, place)
-		return &identity{shown: aKey, options: key.DialOptions(), scrub: key.Scrub}, err
+		return &identity{shown: aKey, options: key.DialOptions(), scrub: key.ScrubFirst}, err
 	case a.tokens == nil:
 		return nil, nil
 	}
@@ -161,7 +164,7 @@ func (a *authenticator) at(endpoint discover.Endpoint) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &identity{shown: a.shown, bearer: bearer, options: bearer.DialOptions(), scrub: bearer.Scrub}, nil
+	return &identity{shown: a.shown, bearer: bearer, options: bearer.DialOptions(), scrub: bearer.ScrubFirst}, nil
 }
 
 // dial leads every connection to the one address of the attempt.
@@ -197,14 +200,15 @@ func (i *identity) refused(err error) error {
 	return &refusedError{shown: i.shown, cause: err}
 }
 
-// scrubbed are texts of the server without the secrets that it was sent. Those in the errors of calls are gone already.
+// scrubbed are the beginnings of texts of the server, without the secrets that it was sent: as much as is ever shown.
+// Those in the errors of calls are gone already.
 func (i *identity) scrubbed(texts ...string) []string {
 	if i == nil || i.scrub == nil {
 		return texts
 	}
 	clean := make([]string, len(texts))
 	for n, text := range texts {
-		clean[n] = i.scrub(text)
+		clean[n] = i.scrub(maxText, text)
 	}
 	return clean
 }

@@ -22,6 +22,9 @@ import (
 // compatibilityLimit bounds the check of one server.
 const compatibilityLimit = 5 * time.Second
 
+// mostReasons is how many reasons of a server are looked at: as many as an IncompatibleError lists.
+const mostReasons = 64
+
 // ErrIncompatible is found by errors.Is in the error of a server that does not serve what the client needs, which is a
 // *contract.IncompatibleError. Trying that server again does not help before one of the two has another version.
 var ErrIncompatible = contract.ErrIncompatible
@@ -110,9 +113,18 @@ func (c *checker) check(ctx context.Context, conn grpc.ClientConnInterface, who 
 	case answer.GetIsCompatible():
 		return nil
 	default:
-		versions := who.scrubbed(answer.GetServerVersion(), answer.GetServerProtocolVersion())
-		return contract.Refused(who.scrubbed(answer.GetIncompatibilities()...), versions[0], versions[1])
+		return refused(answer, who)
 	}
+}
+
+// refused is the error of a server that says it is not compatible. It may give millions of reasons.
+func refused(answer *clientspb.CompatibilityResponse, who *identity) error {
+	versions := who.scrubbed(answer.GetServerVersion(), answer.GetServerProtocolVersion())
+	reasons := answer.GetIncompatibilities()
+	first := min(len(reasons), mostReasons)
+	err := contract.Refused(who.scrubbed(reasons[:first]...), versions[0], versions[1])
+	err.More += len(reasons) - first
+	return err
 }
 
 // checkSchema compares with the text in which a server that does not know CheckCompatibility describes its services. What
@@ -125,16 +137,20 @@ func (c *checker) checkSchema(ctx context.Context, client clientspb.ConnectionSe
 	case err != nil:
 		return notAnswered("GetDescriptorSet", err)
 	}
-	offered, err := contract.ParseSchema(who.scrubbed(answer.GetSchemaDefinition())[0])
+	offered, err := contract.ParseSchema(answer.GetSchemaDefinition())
 	switch {
 	case err != nil:
-		return &uncheckedError{fmt.Errorf("the server's answer to GetDescriptorSet cannot be read: %w", err)}
+		return &uncheckedError{errors.New("the server's answer to GetDescriptorSet cannot be read: " + who.scrubbed(err.Error())[0])}
 	case len(offered.Services()) == 0:
 		return &uncheckedError{errors.New("the server's answer to GetDescriptorSet has no services")}
 	case !offered.Has(clientspb.ConnectionService_ServiceDesc.ServiceName):
 		offered = contract.Overlay(offered, contract.Connections())
 	}
-	return contract.Compare(c.needs, offered, contract.AllServices).Err()
+	err = contract.Compare(c.needs, offered, contract.AllServices).Err()
+	if lacking, ok := errors.AsType[*contract.IncompatibleError](err); ok {
+		lacking.Incompatibilities = who.scrubbed(lacking.Incompatibilities...)
+	}
+	return err
 }
 
 // notAnswered tells a connection or a server that does not work from a server that works and will not say.

@@ -6,11 +6,13 @@ package evenkeel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/oauth2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -136,6 +138,45 @@ func TestAnIncompatibleServerIsLeftForTheNextOne(t *testing.T) {
 				}
 				if got := c.servers["a:35000"].connects.Load(); got != 0 {
 					t.Errorf("%d Connect streams on the incompatible server, want none", got)
+				}
+			})
+		})
+	}
+}
+
+// A server may give as many reasons as a message holds, and write into them what it was sent.
+func TestOfTheReasonsOfAServerTheFirstAreShownWithoutTheToken(t *testing.T) {
+	t.Parallel()
+	const count = 1_000_000
+	reasons := make([]string, count)
+	for i := range 100 {
+		reasons[i] = strings.Repeat(" ", 200+i) + "Bearer s3cret.token and Bearer s3cret%2etoken"
+	}
+	own := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "s3cret.token"})
+	tests := map[string]func(*memoryServer){
+		"reasons": func(s *memoryServer) {
+			s.answers(&clientspb.CompatibilityResponse{Incompatibilities: reasons, ServerVersion: "s3cret.token"}, nil)
+		},
+		"a type in its text": func(s *memoryServer) {
+			s.describes(strings.Replace(olderSchema, "string Version = 1", "s3cret.token Version = 1", 1), nil)
+		},
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := newMemoryCluster(t, "a")
+				spoil(c.servers["a:35000"])
+				_, events := c.connect(t, "chronicle://a", evenkeel.WithTokenSource(own), evenkeel.WithContract(hostContract(t)))
+				failed := events.await(t, evenkeel.EventCandidateFailed, 1)
+				incompatible, ok := errors.AsType[*contract.IncompatibleError](failed.Err)
+				if !ok {
+					t.Fatalf("got %v, want an *IncompatibleError", failed.Err)
+				}
+				if text := fmt.Sprintf("%+v %v", *incompatible, failed.Err); strings.Contains(text, "s3cret") || !strings.Contains(text, "***") {
+					t.Errorf("the token shows in %.300q", text)
+				}
+				if got := len(incompatible.Incompatibilities) + incompatible.More; name == "reasons" && got != count {
+					t.Errorf("%d reasons are counted, want %d", got, count)
 				}
 			})
 		})

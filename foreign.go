@@ -12,10 +12,10 @@ import (
 // foreignGrace is how long code of the program may take to notice that its context is done.
 const foreignGrace = 50 * time.Millisecond
 
-// ask calls code of the program, which may panic, and may ignore its context: a panic becomes an error, as nobody could
-// recover on our goroutine, as does the end of the goroutine (runtime.Goexit), and a call that outlives ctx is left to
-// itself. turn holds a token while a call is going on, so that a strategy is never called twice at a time; the next
-// call waits for it, as long as ctx allows.
+// ask calls code of the program, which may panic, also in the text of its error, and may ignore its context: a panic
+// becomes an error, as nobody could recover on our goroutine, as does the end of the goroutine (runtime.Goexit), and a
+// call that outlives ctx is left to itself. turn holds a token while a call is going on, so that a strategy is never
+// called twice at a time; the next call waits for it, as long as ctx allows.
 func ask[T any](ctx context.Context, turn chan struct{}, who string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -37,7 +37,11 @@ func ask[T any](ctx context.Context, turn chan struct{}, who string, call func()
 			<-turn
 			answers <- a
 		}()
-		a.value, a.err = call()
+		value, err := call()
+		if err != nil {
+			_ = err.Error() // of an error that is a nil pointer, the text is a panic
+		}
+		a.value, a.err = value, err
 	}()
 	select {
 	case a := <-answers:

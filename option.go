@@ -108,8 +108,10 @@ func WithTLS(t *tls.Config) Option { return optionFunc(func(c *config) { c.tls =
 // meant for tests and for meshes that encrypt by themselves, and contradicts WithTLS.
 func WithPlaintext() Option { return optionFunc(func(c *config) { c.plaintext = true }) }
 
-// WithDialOptions adds options to the gRPC connection of every session: interceptors, message sizes, statistics.
-// Options that say how to connect (dialers, transport credentials, service configurations with retries) are
+// WithDialOptions adds options to the gRPC connection of every session: interceptors, message sizes, statistics. A
+// stats.Handler, such as one that traces, gets the errors of calls from grpc-go as the server wrote them, which may echo the
+// token or the key that it was sent: take the code of stats.End.Error, and its text nowhere. Interceptors get errors from which
+// those are gone. Options that say how to connect (dialers, transport credentials, service configurations with retries) are
 // overridden, since those are the session's own.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return optionFunc(func(c *config) {

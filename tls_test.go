@@ -133,6 +133,13 @@ func TestAServerThatWantsAClientCertificate(t *testing.T) {
 			t.Errorf("errors.Is finds no ErrClientCertificate in %v", failure)
 		}
 	})
+	t.Run("and gets none under TLS 1.2", func(t *testing.T) {
+		t.Parallel()
+		config := cluster.TLS()
+		config.MaxVersion = tls.VersionTLS12
+		failure := permanentFailure(t, cluster.ConnectionString(), evenkeel.WithTLS(config))
+		wantParts(t, failure.Error(), "the server wants a client certificate, and got none", "certificatePath")
+	})
 	t.Run("and gets a stranger's", func(t *testing.T) {
 		t.Parallel()
 		other := evenkeeltest.Start(t, evenkeeltest.Config{Servers: -1})

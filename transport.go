@@ -51,13 +51,14 @@ func newTransport(
 ) (*transport, error) {
 	t := &transport{tcp: raw, handshake: make(chan error, 1)}
 	t.raw.Store(&raw)
-	creds := insecure.NewCredentials()
+	creds, explain := insecure.NewCredentials(), certerr.Explain
 	if config != nil {
-		creds = credentials.NewTLS(config)
+		watched, asked := certerr.Watch(config)
+		creds, explain = credentials.NewTLS(watched), asked.Explain
 	}
 	opts = append(opts[:len(opts):len(opts)],
 		grpc.WithTransportCredentials(&observedCreds{
-			TransportCredentials: creds, transport: t, serverName: endpoint.VerifyName(),
+			TransportCredentials: creds, transport: t, serverName: endpoint.VerifyName(), explain: explain,
 		}),
 		grpc.WithContextDialer(t.dial),
 		grpc.WithAuthority(endpoint.Authority()),
@@ -168,12 +169,16 @@ type observedCreds struct {
 	credentials.TransportCredentials
 	transport  *transport
 	serverName string
+	explain    func(err error, name string) error // words the error of the handshake
 }
 
 func (c *observedCreds) ClientHandshake(
 	ctx context.Context, _ string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, c.serverName, raw)
+	if err != nil {
+		err = c.explain(err, c.serverName)
+	}
 	c.transport.handshake <- err
 	if err != nil {
 		return nil, nil, err

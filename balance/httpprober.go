@@ -261,10 +261,11 @@ func (p *HTTPProber) connect(ctx context.Context, endpoint discover.Endpoint) (*
 	if p.tls != nil {
 		scheme = "https"
 		pooled.hearing = certerr.HearOut(conn)
-		secured := tls.Client(pooled.hearing, p.tlsFor(endpoint))
+		config, asked := certerr.Watch(p.tlsFor(endpoint))
+		secured := tls.Client(pooled.hearing, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
 			_ = conn.Close() // the handshake's error is the one that matters
-			return nil, handshakeError(certerr.Explain(err, endpoint.VerifyName()))
+			return nil, handshakeError(asked.Explain(err, endpoint.VerifyName()))
 		}
 		pooled.http2 = secured.ConnectionState().NegotiatedProtocol == "h2"
 		conn, pooled.secured = secured, secured

@@ -144,9 +144,10 @@ const (
 // and bounded.
 func Refused(reasons []string, serverVersion, serverProtocolVersion string) *IncompatibleError {
 	e := &IncompatibleError{ServerVersion: Plain(serverVersion), ServerProtocolVersion: Plain(serverProtocolVersion)}
-	for _, reason := range reasons {
+	for _, reason := range reasons[:min(len(reasons), maxIncompatibilities)] {
 		e.add(Plain(reason))
 	}
+	e.More = len(reasons) - len(e.Incompatibilities)
 	return e
 }
 

@@ -142,7 +142,18 @@ func (p *printer) typ(f *descriptorpb.FieldDescriptorProto) string {
 	if t := typeOf(uint64(f.GetType()), f.GetTypeName()); !strings.HasPrefix(t, ".") { //nolint:gosec // never negative
 		return t
 	}
-	return p.relative(f.GetTypeName(), nil)
+	return p.relative(f.GetTypeName(), fieldWords())
+}
+
+// fieldWords are those with which something else begins than a field of a type of that name.
+func fieldWords() map[string]bool {
+	words := make(map[string]bool)
+	for _, word := range append([]string{
+		"message", "enum", "oneof", "option", "reserved", "extensions", "extend", "optional", "required", "repeated", "map", "group",
+	}, scalars[:]...) {
+		words[word] = true
+	}
+	return words
 }
 
 // relative shortens the name of a type of this package, unless one of the names in between hides it.
@@ -166,7 +177,7 @@ func (p *printer) enum(e *descriptorpb.EnumDescriptorProto) {
 }
 
 func (p *printer) service(s *descriptorpb.ServiceDescriptorProto) {
-	methods := make(map[string]bool)
+	methods := map[string]bool{"stream": true} // that says something else
 	for _, m := range s.GetMethod() {
 		methods[m.GetName()] = true
 	}

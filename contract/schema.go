@@ -187,6 +187,12 @@ func (p *schemaParser) field(m *message, word, oneof string) error {
 	if f.name, err = p.name(); err != nil {
 		return err
 	}
+	if word == "group" && strings.HasPrefix(f.name, ".") { // as Schema writes what proto3 has no word for
+		f.typ = groupPrefix + f.name
+		if f.name, err = p.name(); err != nil {
+			return err
+		}
+	}
 	if len(m.name)+1+len(f.name) > maxName {
 		return errLongName
 	}

@@ -5,6 +5,7 @@ package credential
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,8 @@ const (
 	holdFailure = time.Second
 	// calmAfterForce is the time between two renewals out of turn.
 	calmAfterForce = 3 * time.Second
+	// keptTokens is how many tokens that calls were sent with are remembered at most. One call knows its own besides.
+	keptTokens = 16
 )
 
 // Bearer puts a token on the calls to one server, and renews it there. It implements credentials.PerRPCCredentials, but
@@ -31,7 +34,7 @@ type Bearer struct {
 	mu      sync.Mutex
 	closed  bool
 	current *token
-	former  *token    // the one before it
+	sent    []*token  // those that calls were sent with and that have not expired, the newest last
 	refused uint64    // the number of the last token that the server refused
 	forced  time.Time // when that led to a request last
 	failed  time.Time // when a request failed last
@@ -70,42 +73,59 @@ func (b *Bearer) Close() {
 	b.group.Wait()
 }
 
-// take returns the token for a call.
+// take returns the token for a call. It waits only when there is none: one that was refused serves until another one is
+// there, because it may have been refused for a reason that other calls do not share.
 func (b *Bearer) take(ctx context.Context) (*token, error) {
 	b.mu.Lock()
 	now := time.Now()
-	t, serves := b.current, b.current.serves(now)
 	switch {
 	case b.closed:
 		b.mu.Unlock()
 		return nil, ErrClosed
-	case serves && t.number != b.refused:
-		if t.due(now) && (b.failed.IsZero() || now.Sub(b.failed) >= calmAfterFailure) {
+	case b.current.serves(now):
+		defer b.mu.Unlock()
+		if b.mayAsk(now) {
 			b.ask()
 		}
-		b.mu.Unlock()
-		return t, nil
-	case serves && !b.mayForce(now): // the server will say so again
-		b.mu.Unlock()
-		return t, nil
-	case !serves && b.failure != nil && now.Sub(b.failed) < holdFailure && b.flight == nil:
-		err := b.failure
-		b.mu.Unlock()
-		return nil, err
-	}
-	if serves {
-		b.forced = now
+		b.keep(b.current, now)
+		return b.current, nil
+	case b.failure != nil && now.Sub(b.failed) < holdFailure && b.flight == nil:
+		defer b.mu.Unlock()
+		return nil, b.failure
 	}
 	f := b.ask()
 	b.mu.Unlock()
-	renewed, err := f.wait(ctx)
-	if err != nil && serves && ctx.Err() == nil {
-		return t, nil // it may have been one server's mistake
+	t, err := f.wait(ctx)
+	if err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.keep(t, time.Now())
 	}
-	return renewed, err
+	return t, err
 }
 
-// renew gets another token than the one of that number, which the server refused.
+// mayAsk says whether a call that has a token asks for the next one, for which it does not wait. The caller holds mu.
+func (b *Bearer) mayAsk(now time.Time) bool {
+	if b.current.number == b.refused && b.mayForce(now) {
+		b.forced = now
+		return true
+	}
+	return b.current.due(now) && b.calm(now)
+}
+
+// keep remembers that a token goes out. The caller holds mu.
+func (b *Bearer) keep(t *token, now time.Time) {
+	if slices.Contains(b.sent, t) {
+		return
+	}
+	b.sent = append(slices.DeleteFunc(b.sent, func(old *token) bool { return !old.serves(now) }), t)
+	if len(b.sent) > keptTokens {
+		b.sent = slices.Delete(b.sent, 0, len(b.sent)-keptTokens)
+	}
+}
+
+// renew gets another token than the one of that number, which the server refused. It waits for that, as long as ctx and the
+// limit of a request allow: only the call that was refused does.
 func (b *Bearer) renew(ctx context.Context, number uint64) error {
 	b.mu.Lock()
 	now := time.Now()
@@ -118,7 +138,7 @@ func (b *Bearer) renew(ctx context.Context, number uint64) error {
 	case old.serves(now) && old.number > number: // another call has seen to it
 		b.mu.Unlock()
 		return nil
-	case !b.mayForce(now):
+	case b.flight == nil && !b.mayForce(now):
 		b.mu.Unlock()
 		return errTooSoon
 	}
@@ -134,16 +154,21 @@ func (b *Bearer) renew(ctx context.Context, number uint64) error {
 	return err
 }
 
-// note remembers that the server refused a token; the next call renews it.
+// note remembers that the server refused a token; the next call asks for another one.
 func (b *Bearer) note(number uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refused = max(b.refused, number)
 }
 
-// mayForce says whether a refusal may lead to a request now. The caller holds mu.
+// mayForce says whether a refusal may lead to a request of its own now. The caller holds mu.
 func (b *Bearer) mayForce(now time.Time) bool {
-	return b.flight != nil || b.forced.IsZero() || now.Sub(b.forced) >= calmAfterForce
+	return b.flight == nil && b.calm(now) && (b.forced.IsZero() || now.Sub(b.forced) >= calmAfterForce)
+}
+
+// calm says that no request has failed of late. The caller holds mu.
+func (b *Bearer) calm(now time.Time) bool {
+	return b.failed.IsZero() || now.Sub(b.failed) >= calmAfterFailure
 }
 
 // ask returns the request that is going on, or begins one. The caller holds mu.
@@ -173,7 +198,7 @@ func (b *Bearer) land(f *flight) {
 	defer b.mu.Unlock()
 	b.flight = nil
 	if b.failure = f.err; f.err == nil {
-		b.current, b.former, b.failed = f.token, b.current, time.Time{}
+		b.current, b.failed = f.token, time.Time{}
 	} else {
 		b.failed = time.Now()
 	}

@@ -6,6 +6,8 @@ package credential_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -340,13 +342,84 @@ func TestTheNextCallAfterARefusedStreamHasTheOldTokenWhenThereIsNoOther(t *testi
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.down()
 		if err := s.RecvMsg(nil); status.Code(err) != codes.Unauthenticated {
 			t.Errorf("RecvMsg returned %v, want Unauthenticated", err)
 		}
-		e.down()
 		wantToken(t, b, "token-1")
 		if n := len(e.times()); n != 2 {
 			t.Errorf("%d requests, want one for the refusal", n)
+		}
+	})
+}
+
+// A method may be refused for a reason of its own, and the place where tokens come from be slow.
+func TestOnlyTheCallThatWasRefusedWaitsForAnotherToken(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := &endpoint{}
+		b := at(t, newSource(t), place(e))
+		wantToken(t, b, "token-1")
+		e.set(func(e *endpoint) { e.delay = time.Hour })
+		refused := make(chan time.Duration, 1)
+		began := time.Now()
+		go func() {
+			c := &calls{bearer: b, all: true}
+			if err := b.UnaryForTest(t.Context(), c.invoke); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("the call that was refused returned %v", err)
+			}
+			refused <- time.Since(began)
+		}()
+		for time.Since(began) < 20*time.Second {
+			synctest.Wait()
+			before := time.Now()
+			wantToken(t, b, "token-1")
+			if d := time.Since(before); d != 0 {
+				t.Errorf("another call waited for %v", d)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if d := <-refused; d != 5*time.Second {
+			t.Errorf("the call that was refused took %v, want the 5s of a request", d)
+		}
+		synctest.Wait()
+		times := e.times()
+		for i := 2; i < len(times); i++ {
+			if d := times[i].Sub(times[i-1]); d < 10*time.Second { // 5 s after the end of one that takes 5 s
+				t.Errorf("failed requests lie %v apart", d)
+			}
+		}
+		if len(times) != 3 {
+			t.Errorf("%d requests, want the first one and 2 that failed", len(times))
+		}
+	})
+}
+
+// The session's stream lives for as long as the session, and its token is long forgotten otherwise.
+func TestAStreamKeepsTheTokenItWasSentWithOutOfItsError(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := &endpoint{}
+		b := at(t, newSource(t), place(e))
+		s, err := b.StreamForTest(t.Context(),
+			func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+				_, err := token(ctx, b)
+				return fakeStream{err: status.Error(codes.Internal, "trouble with Bearer token-1")}, err
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := &calls{bearer: b, bad: map[string]bool{}}
+		for i := range 40 {
+			bad.bad[fmt.Sprintf("Bearer token-%d", i+1)] = true
+			time.Sleep(3 * time.Second)
+			if err := b.UnaryForTest(t.Context(), bad.invoke); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.RecvMsg(nil); strings.Contains(err.Error(), "token-1") {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if got := b.Scrub("token-40 token-26"); got != "*** ***" {
+			t.Errorf("of the last 16 tokens remains %q", got)
 		}
 	})
 }
@@ -364,7 +437,13 @@ func TestARefusedTokenServesWhileThereIsNoOther(t *testing.T) {
 		}
 		wantToken(t, b, "token-1")
 		e.up()
-		time.Sleep(3 * time.Second)
+		time.Sleep(5*time.Second - time.Nanosecond)
+		if err := b.UnaryForTest(t.Context(), c.invoke); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("a call 5 s before the failed request may be repeated returned %v, want Unauthenticated", err)
+		}
+		time.Sleep(time.Nanosecond)
+		wantToken(t, b, "token-1") // the call does not wait for the request that it leads to
+		synctest.Wait()
 		wantToken(t, b, "token-3")
 	})
 }

@@ -25,8 +25,9 @@ const (
 var _ credentials.PerRPCCredentials = (*Bearer)(nil)
 
 // DialOptions put the token on every call of a connection and renew it when the server refuses it: a unary call that
-// was answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed.
-// Interceptors among options before these see such a call once.
+// was answered Unauthenticated is made once more where another token is to be had. The errors of calls are Scrubbed, save
+// those that a stats.Handler gets, which are the server's text as it came. Interceptors among options before these see
+// such a call once.
 func (b *Bearer) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithPerRPCCredentials(b),
@@ -50,7 +51,7 @@ func (b *Bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[strin
 		return nil, callError(ctx, err)
 	}
 	if u, ok := ctx.Value(useKey{}).(*use); ok {
-		u.number.Store(t.number)
+		u.note(t)
 	}
 	return map[string]string{tokenHeader: t.header.reveal()}, nil
 }
@@ -94,10 +95,28 @@ func (e *noTokenError) GRPCStatus() *status.Status { return status.New(e.code, e
 
 func (e *noTokenError) Unwrap() error { return e.cause }
 
-// use tells which token a call was sent with; 0 when it was not sent with any.
-type use struct{ number atomic.Uint64 }
+// use tells which tokens a call was sent with, the last one first. It is made once more at most.
+type use struct{ last, first atomic.Pointer[token] }
 
 type useKey struct{}
+
+// note remembers a token.
+func (u *use) note(t *token) {
+	if before := u.last.Swap(t); before != t {
+		u.first.Store(before)
+	}
+}
+
+// number is that of the token the call was sent with; 0 when it was not sent with any.
+func (u *use) number() uint64 {
+	if t := u.last.Load(); t != nil {
+		return t.number
+	}
+	return 0
+}
+
+// tokens are those that the call was sent with.
+func (u *use) tokens() []*token { return []*token{u.last.Load(), u.first.Load()} }
 
 func (b *Bearer) unary(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -105,11 +124,10 @@ func (b *Bearer) unary(
 	u := &use{}
 	noted := context.WithValue(ctx, useKey{}, u)
 	err := invoke(noted, method, request, reply, conn, opts...)
-	number := u.number.Load()
-	if number == 0 || status.Code(err) != codes.Unauthenticated || b.renew(ctx, number) != nil {
-		return b.scrubError(err)
+	if b.judge(ctx, u, err) {
+		err = invoke(noted, method, request, reply, conn, opts...)
 	}
-	return b.scrubError(invoke(noted, method, request, reply, conn, opts...))
+	return b.scrubError(err, u)
 }
 
 func (b *Bearer) stream(
@@ -118,48 +136,62 @@ func (b *Bearer) stream(
 	u := &use{}
 	s, err := begin(context.WithValue(ctx, useKey{}, u), desc, conn, method, opts...)
 	if err != nil {
-		b.judge(u, err)
-		return nil, b.scrubError(err)
+		b.judge(ctx, u, err)
+		return nil, b.scrubError(err, u)
 	}
-	return &stream{ClientStream: s, bearer: b, use: u}, nil
+	return &stream{ClientStream: s, caller: ctx, bearer: b, use: u}, nil
 }
 
-// judge looks at the end of a stream.
-func (b *Bearer) judge(u *use, err error) {
-	if number := u.number.Load(); number != 0 && status.Code(err) == codes.Unauthenticated {
-		b.note(number)
-	}
+// judge looks at how a call ended. When its token was refused it waits for another one, and says whether there is one.
+func (b *Bearer) judge(ctx context.Context, u *use, err error) bool {
+	number := u.number()
+	return number != 0 && status.Code(err) == codes.Unauthenticated && b.renew(ctx, number) == nil
 }
 
-// stream notices that its token was refused.
+// stream notices that its token was refused. Where that is the first that is heard of the server, the caller learns of it
+// when there is another token, or none to be had: to begin anew helps then, if it ever does.
 type stream struct {
 	grpc.ClientStream
-	bearer *Bearer
-	use    *use
+	caller  context.Context //nolint:containedctx // that of the stream itself is done when the stream has ended
+	bearer  *Bearer
+	use     *use
+	begun   atomic.Bool // something came
+	refused atomic.Bool // the refusal has been dealt with
+}
+
+func (s *stream) heard(err error) error {
+	switch {
+	case err == nil:
+		s.begun.Store(true)
+	case status.Code(err) != codes.Unauthenticated || s.refused.Swap(true):
+	case s.begun.Load():
+		s.bearer.note(s.use.number())
+	default:
+		s.bearer.judge(s.caller, s.use, err)
+	}
+	return s.bearer.scrubError(err, s.use)
 }
 
 func (s *stream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
-	s.bearer.judge(s.use, err)
-	return md, s.bearer.scrubError(err)
-}
-
-func (s *stream) SendMsg(m any) error { return s.bearer.scrubError(s.ClientStream.SendMsg(m)) }
-
-func (s *stream) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
 	if err != nil {
-		s.bearer.judge(s.use, err)
+		err = s.heard(err)
 	}
-	return s.bearer.scrubError(err)
+	return md, err
 }
+
+func (s *stream) SendMsg(m any) error {
+	return s.bearer.scrubError(s.ClientStream.SendMsg(m), s.use)
+}
+
+func (s *stream) RecvMsg(m any) error { return s.heard(s.ClientStream.RecvMsg(m)) }
 
 // scrubError keeps the client's secrets out of the error of a call, which a server may have written.
-func (b *Bearer) scrubError(err error) error {
+func (b *Bearer) scrubError(err error, u *use) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	return scrubError(err, b.secrets())
+	return scrubError(err, b.secrets(u.tokens()...))
 }
 
 // String tells nothing but what it is.

@@ -73,6 +73,17 @@ func TestAnotherEndpointOrClientHasAnotherFile(t *testing.T) {
 	wantToken(t, at(t, third, place(e)), "token-3")
 }
 
+func TestATokenOnDiskIsForTheSecretItWasGivenFor(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	e := &endpoint{}
+	wantToken(t, at(t, cachedIn(t, folder), place(e)), "token-1")
+	rotated := newSource(t, func(c *credential.ClientCredentialsConfig) {
+		c.CacheDir, c.ClientSecret = folder, secretOf("another secret")
+	})
+	wantToken(t, at(t, rotated, place(e)), "token-2")
+}
+
 func TestAFileThatIsNoTokenCountsAsNone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T, path string){

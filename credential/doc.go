@@ -30,7 +30,9 @@
 // 1 s. Nothing runs between calls.
 //
 // A token that a server refuses is renewed out of turn, no more than once for each token and no more than once in 3 s at
-// each server. The unary call that was refused is made once more; streams are not, the next one has the new token.
+// each server, nor in the 5 s after a request that failed. The call that was refused waits for that, as it does for
+// any request, and a unary one is made once more. A stream is not; it ends when there is another token, which the next one
+// has. Other calls go on with the token there is: it may have been refused for a reason that they do not share.
 //
 // # Errors
 //

@@ -23,7 +23,8 @@ func ParseAnswerForTest(status int, body []byte) (token string, life time.Durati
 
 // ParseCachedForTest reads the content of a file of the cache.
 func ParseCachedForTest(content []byte, endpoint, client string, now time.Time) (string, time.Duration, bool) {
-	return (&disk{client: client}).parse(content, endpoint, now)
+	c, life, ok := (&disk{client: client}).parse(content, endpoint, now)
+	return c.Token, life, ok
 }
 
 // SendableForTest says whether a token can go in a header.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -19,37 +20,55 @@ import (
 
 // A server knows what it was sent, and may write it into the status of a call, from where it would get into logs.
 
-// scrubError takes secrets out of the error of a call. The details of a status that shows one are dropped.
+// maxStatus bounds what is kept of the status of a call, which is all that is looked at.
+const maxStatus = 64 << 10
+
+// scrubError takes secrets out of the error of a call. The details of a status that shows one are dropped, as are those of
+// one that is longer than 64 KiB, of whose message the beginning is kept.
 func scrubError(err error, secrets []string) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	s, ok := status.FromError(err)
 	if !ok {
-		if secretform.Contains(err.Error(), secrets...) {
-			return errors.New(secretform.Scrub(err.Error(), secrets...))
+		if text := err.Error(); len(text) > maxStatus || secretform.Contains(text, secrets...) {
+			return errors.New(secretform.ScrubFirst(maxStatus, text, secrets...))
 		}
 		return err
 	}
-	raw, _ := proto.Marshal(s.Proto()) // what cannot be encoded shows nothing either
-	if !secretform.Contains(string(raw), secrets...) {
-		return err
+	message := s.Proto()
+	if size := proto.Size(message); size <= maxStatus {
+		raw, _ := proto.Marshal(message) // what cannot be encoded shows nothing either
+		if !secretform.Contains(string(raw), secrets...) {
+			return err
+		}
 	}
-	return status.Error(s.Code(), secretform.Scrub(s.Message(), secrets...))
+	return status.Error(s.Code(), strings.ToValidUTF8(secretform.ScrubFirst(maxStatus, s.Message(), secrets...), "?"))
 }
 
-// Scrub takes the secrets of the client out of a text that its server wrote: the tokens of the last two requests, and the
-// secret for which it gave them, in whatever form. Those of less than six bytes are left.
+// Scrub takes the secrets of the client out of a text that its server wrote: the tokens that calls were sent with and that
+// have not expired, the last 16 of them, and the secret for which it gave them, in whatever form. Those of less than six
+// bytes are left.
 func (b *Bearer) Scrub(text string) string { return secretform.Scrub(text, b.secrets()...) }
 
-// secrets are what the server was sent.
-func (b *Bearer) secrets() []string {
+// ScrubFirst is Scrub for the first bytes of a text of any length, which also show no beginning of a secret.
+func (b *Bearer) ScrubFirst(length int, text string) string {
+	return secretform.ScrubFirst(length, text, b.secrets()...)
+}
+
+// secrets are what the server was sent, and those tokens besides.
+func (b *Bearer) secrets(tokens ...*token) []string {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	tokens = append(tokens, b.current)
+	tokens = append(tokens, b.sent...)
+	b.mu.Unlock()
 	var all []string
-	for _, t := range []*token{b.current, b.former} {
-		if t != nil {
-			_, text, _ := strings.Cut(t.header.reveal(), " ")
+	for _, t := range tokens {
+		if t == nil {
+			continue
+		}
+		_, text, _ := strings.Cut(t.header.reveal(), " ")
+		if !slices.Contains(all, text) {
 			all = append(all, text)
 		}
 	}
@@ -58,6 +77,11 @@ func (b *Bearer) secrets() []string {
 
 // Scrub takes the key out of a text that a server wrote, in whatever form. A key of less than six bytes is left.
 func (k APIKey) Scrub(text string) string { return secretform.Scrub(text, k.key.reveal()) }
+
+// ScrubFirst is Scrub for the first bytes of a text of any length, which also show no beginning of the key.
+func (k APIKey) ScrubFirst(length int, text string) string {
+	return secretform.ScrubFirst(length, text, k.key.reveal())
+}
 
 // DialOptions put the key on every call of a connection, and keep it out of the errors of calls.
 func (k APIKey) DialOptions() []grpc.DialOption {

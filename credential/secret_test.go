@@ -130,11 +130,13 @@ func TestOwnTokenSourcesFailInTypedErrors(t *testing.T) {
 	}
 	panics := tokenFunc(func() (*oauth2.Token, error) { panic(planted) })
 	tests := map[string]oauth2.TokenSource{
-		"a panic":   panics,
-		"no token":  tokenFunc(func() (*oauth2.Token, error) { return nil, nil }),
-		"a newline": oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "a\nb"}),
-		"an answer": tokenFunc(func() (*oauth2.Token, error) { return nil, &oauth2.RetrieveError{Body: []byte(planted)} }),
-		"an error":  tokenFunc(func() (*oauth2.Token, error) { return nil, errors.New("no luck") }),
+		"a panic":                        panics,
+		"an error that is a nil pointer": tokenFunc(func() (*oauth2.Token, error) { var err *brokenError; return nil, err }),
+		"an answer that is one":          tokenFunc(func() (*oauth2.Token, error) { var err *oauth2.RetrieveError; return nil, err }),
+		"no token":                       tokenFunc(func() (*oauth2.Token, error) { return nil, nil }),
+		"a newline":                      oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "a\nb"}),
+		"an answer":                      tokenFunc(func() (*oauth2.Token, error) { return nil, &oauth2.RetrieveError{Body: []byte(planted)} }),
+		"an error":                       tokenFunc(func() (*oauth2.Token, error) { return nil, errors.New("no luck") }),
 	}
 	for name, source := range tests {
 		err := ready(source)
@@ -147,6 +149,11 @@ func TestOwnTokenSourcesFailInTypedErrors(t *testing.T) {
 		t.Errorf("a refusal is %v, want %v", err, credential.ErrRefused)
 	}
 }
+
+// brokenError has no text when it is a nil pointer.
+type brokenError struct{ text string }
+
+func (e *brokenError) Error() string { return e.text }
 
 type tokenFunc func() (*oauth2.Token, error)
 

@@ -37,8 +37,10 @@ type ClientCredentialsConfig struct {
 	ClientID     string
 	ClientSecret Secret
 	// CacheDir is a folder that keeps tokens, for programs that run for a moment and often: one that is there is used
-	// instead of asking. It is made when it is missing, its files are for this user alone, and no secret is in them but
-	// the tokens. A file that cannot be read counts as none. Empty means no such cache.
+	// instead of asking, as long as it was given for this secret. It is made when it is missing, its files are for this
+	// user alone, and no secret is in them but the tokens. A file counts as none that cannot be read, is a symbolic link,
+	// belongs to somebody else or can be read by others; and no file is used or written in a folder that is not this
+	// user's (or root's), or that others may write (on Windows, nothing is asked about users). Empty means no such cache.
 	CacheDir string
 	// CacheFailed is told when a token could not be written there; nil means nobody is.
 	CacheFailed func(error)
@@ -73,7 +75,9 @@ func NewClientCredentials(config ClientCredentialsConfig) (*Source, error) {
 		return "Bearer " + a.token, a.life, err
 	}
 	if config.CacheDir != "" {
-		s.disk = &disk{folder: config.CacheDir, client: config.ClientID, failed: config.CacheFailed}
+		s.disk = &disk{
+			folder: config.CacheDir, client: config.ClientID, secret: s.secret, failed: config.CacheFailed,
+		}
 	}
 	return s, nil
 }
@@ -116,11 +120,16 @@ func (s *Source) Format(state fmt.State, _ rune) { printBare(state, s) }
 // last is the latest token, which may be that of an earlier program.
 func (s *Source) last(place Place) *token {
 	s.mu.Lock()
+	latest := s.latest
+	s.mu.Unlock()
+	if latest != nil || s.disk == nil {
+		return latest
+	}
+	header, life, ok := s.disk.load(place.URL)
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.latest == nil && s.disk != nil {
-		if header, life, ok := s.disk.load(place.URL); ok {
-			s.latest = newToken(header, s.numbers.Add(1), time.Now(), life, s.random())
-		}
+	if ok && s.latest == nil {
+		s.latest = newToken(header, s.numbers.Add(1), time.Now(), life, s.random())
 	}
 	return s.latest
 }
@@ -150,8 +159,9 @@ type ownSource struct {
 
 func (o *ownSource) fetch(ctx context.Context, _ Place) (string, time.Duration, error) {
 	type result struct {
-		token *oauth2.Token
-		err   error
+		header string
+		life   time.Duration
+		err    error
 	}
 	select {
 	case o.turn <- struct{}{}:
@@ -160,17 +170,21 @@ func (o *ownSource) fetch(ctx context.Context, _ Place) (string, time.Duration, 
 	}
 	results := make(chan result, 1)
 	go func() { // it outlives ctx when the program's code does
-		r := result{err: errPanicked}
+		r := result{err: &TokenError{Reason: ReasonSource, Err: errPanicked}}
 		defer func() {
 			_ = recover() // its value is the program's, and may hold anything
 			<-o.turn
 			results <- r
 		}()
-		r.token, r.err = o.tokens.Token()
+		header, life, err := judge(o.tokens.Token())
+		if err != nil {
+			_ = err.Error() // of an error that is a nil pointer, the text is a panic
+		}
+		r = result{header, life, err}
 	}()
 	select {
 	case r := <-results:
-		return judge(r.token, r.err)
+		return r.header, r.life, r.err
 	case <-ctx.Done():
 		return "", 0, &TokenError{Reason: ReasonTimeout, Err: context.Cause(ctx)}
 	}

@@ -9,6 +9,8 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -65,8 +67,8 @@ type AuthConfig struct {
 // Without a TokenKey tokens are random and known to this Authenticator only: they are not valid on other servers, nor after a
 // restart. Evenkeel's client asks for another one then.
 type Authenticator struct {
-	secrets map[string][sha256.Size]byte // digests of the secrets, by client id
-	nobody  [sha256.Size]byte            // the digest of no secret
+	secrets map[string]*secretDigest // by client id
+	nobody  *secretDigest            // the digest of no secret
 	verify  func(context.Context, string) error
 	tokens  *liveTokens
 	shared  *sharedTokens // nil without a key
@@ -76,18 +78,28 @@ type Authenticator struct {
 	failures *limiter // guarded by mu
 }
 
+// secretDigest is the digest of a secret. It is kept behind a pointer, because fmt prints what is inside of unexported fields
+// without asking their methods.
+type secretDigest [sha256.Size]byte
+
+func digestOf(secret string) *secretDigest {
+	digest := secretDigest(sha256.Sum256([]byte(secret)))
+	return &digest
+}
+
 // NewAuthenticator returns an authenticator, or an error that names all that is wrong with the configuration.
 func NewAuthenticator(config AuthConfig) (*Authenticator, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Authenticator{
-		secrets: make(map[string][sha256.Size]byte, len(config.Clients)),
+		secrets: make(map[string]*secretDigest, len(config.Clients)),
 		verify:  config.Verify,
 		tokens:  newLiveTokens(max(positiveOr(config.TokenLife, time.Hour), time.Second), positiveOr(config.MaxTokens, 65536)),
 		failures: newLimiter(
 			positiveOr(config.FailureRate, 1), positiveOr(config.FailureBurst, 20)),
 		logger: config.Logger,
+		nobody: new(secretDigest),
 	}
 	_, _ = rand.Read(a.nobody[:]) // it never fails, says its documentation
 	var faults []error
@@ -107,7 +119,7 @@ func NewAuthenticator(config AuthConfig) (*Authenticator, error) {
 		case twice:
 			faults = append(faults, errors.New("auth config: two clients with the same id"))
 		}
-		a.secrets[client.ID] = sha256.Sum256([]byte(client.Secret.Reveal()))
+		a.secrets[client.ID] = digestOf(client.Secret.Reveal())
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -121,7 +133,7 @@ func (a *Authenticator) checkClient(id, secret string) bool {
 	if !known {
 		want = a.nobody
 	}
-	got := sha256.Sum256([]byte(secret))
+	got := digestOf(secret)
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && known
 }
 
@@ -156,9 +168,21 @@ func (a *Authenticator) blocked(from source, now time.Time) bool {
 	return a.failures.spent(from, now)
 }
 
-// failed counts a refusal.
-func (a *Authenticator) failed(from source, now time.Time) {
+// mayTell says whether an address may learn what came of a request of its, and counts it when it was refused. Any number of
+// requests can be begun before the first of them is refused: nobody learns from more of them than may be refused.
+func (a *Authenticator) mayTell(from source, now time.Time, refused bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.failures.allow(from, now)
+	if refused {
+		return a.failures.allow(from, now)
+	}
+	return !a.failures.spent(from, now)
+}
+
+// String tells nothing but what it is: digests of secrets can be tried out.
+func (a *Authenticator) String() string { return "authenticator" }
+
+// Format prints what String returns, for every verb.
+func (a *Authenticator) Format(state fmt.State, _ rune) {
+	_, _ = io.WriteString(state, a.String()) // a fmt.State keeps it in memory
 }

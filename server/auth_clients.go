@@ -12,12 +12,13 @@ import (
 )
 
 // ParseClients reads a list of clients: one a line, the id and the secret with a colon between them. The secret begins after
-// the first colon and goes to the end of the line; blanks around the line do not count. Lines that are empty or begin with #
-// are left out. The error names the line and never what is in it.
+// the first colon and goes to the end of the line; blanks around the line do not count, nor does a byte order mark at the
+// beginning of the text. Lines that are empty or begin with # are left out. The error names the line and never what is in it.
 func ParseClients(text string) ([]AuthClient, error) {
 	var clients []AuthClient
 	seen := make(map[string]bool)
 	number := 0
+	text = strings.TrimPrefix(text, "\ufeff")
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)

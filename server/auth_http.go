@@ -52,20 +52,29 @@ func (a *Authenticator) serveToken(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	from, now := sourceOfText(req.RemoteAddr), time.Now()
-	if a.blocked(from, now) {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(1/float64(a.failures.rate)))))
-		http.Error(w, "too many requests were refused, wait a moment", http.StatusTooManyRequests)
+	if a.blocked(from, now) { // before anything is read
+		a.tellToWait(w)
 		return
 	}
-	if code, status := a.judge(w, req); code != "" {
-		a.failed(from, now)
+	code, status := a.judge(w, req)
+	if !a.mayTell(from, time.Now(), code != "") {
+		a.tellToWait(w)
+		return
+	}
+	if code != "" {
 		a.logger.Debug("refused a token", slog.String("peer", req.RemoteAddr), slog.String("error", code))
 		answerJSON(w, status, map[string]any{"error": code})
 		return
 	}
 	answerJSON(w, http.StatusOK, map[string]any{
-		"access_token": a.issue(now), "token_type": "Bearer", "expires_in": int64(a.tokens.life / time.Second),
+		"access_token": a.issue(time.Now()), "token_type": "Bearer", "expires_in": int64(a.tokens.life / time.Second),
 	})
+}
+
+// tellToWait answers somebody who has been refused too often of late.
+func (a *Authenticator) tellToWait(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(1/float64(a.failures.rate)))))
+	http.Error(w, "too many requests were refused, wait a moment", http.StatusTooManyRequests)
 }
 
 // judge reads a request for a token. It returns an error code of RFC 6749 section 5.2 and the status that goes with it, or

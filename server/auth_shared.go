@@ -39,8 +39,9 @@ func newSharedTokens(key string, life time.Duration) *sharedTokens {
 // issue makes a token.
 func (s *sharedTokens) issue(now time.Time) string {
 	var body [sharedBody]byte
-	binary.BigEndian.PutUint64(body[:8], uint64(now.Add(s.life).Unix())) //nolint:gosec // after 1970
-	_, _ = rand.Read(body[8:])                                           // it never fails, says its documentation
+	expires := now.Add(s.life + time.Second - 1).Unix()   // a part of a second counts as a whole one
+	binary.BigEndian.PutUint64(body[:8], uint64(expires)) //nolint:gosec // after 1970
+	_, _ = rand.Read(body[8:])                            // it never fails, says its documentation
 	return sharedPrefix + base64.RawURLEncoding.EncodeToString(append(body[:], s.code(body[:])...))
 }
 

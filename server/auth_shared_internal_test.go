@@ -15,7 +15,7 @@ func TestTokensOfAKeyAreValidWhereTheKeyIsUntilTheyExpire(t *testing.T) {
 	t.Parallel()
 	here, there := newSharedTokens(sharedKey, time.Hour), newSharedTokens(sharedKey, time.Minute)
 	other := newSharedTokens(strings.ToUpper(sharedKey), time.Hour)
-	now := time.Now()
+	now := time.Unix(1900000000, 999_999_999)
 	token := here.issue(now)
 	if token == here.issue(now) {
 		t.Error("two tokens are the same")
@@ -29,7 +29,8 @@ func TestTokensOfAKeyAreValidWhereTheKeyIsUntilTheyExpire(t *testing.T) {
 		{"here", here, now, true},
 		{"on another server with the key", there, now.Add(59 * time.Minute), true},
 		{"on a server with another key", other, now, false},
-		{"after its time", here, now.Add(time.Hour), false},
+		{"to the end of its time", here, now.Add(time.Hour - time.Nanosecond), true},
+		{"after its time, which ends with a second", here, now.Add(time.Hour + time.Second), false},
 	}
 	for _, tt := range tests {
 		if got := tt.by.valid(token, tt.at); got != tt.want {

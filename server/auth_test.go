@@ -5,12 +5,15 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -291,6 +294,66 @@ func TestAnAddressThatWasRefusedTooOftenHasToWait(t *testing.T) {
 	}
 }
 
+// Requests whose last byte is held back have all been let in before the first of them is refused.
+func TestRequestsThatAreBegunTogetherLearnNoMoreThanOthers(t *testing.T) {
+	t.Parallel()
+	const burst = 3
+	auth := newAuth(t, server.AuthConfig{FailureBurst: burst, FailureRate: 0.001})
+	begun, release := make(chan struct{}), make(chan struct{})
+	answers := make(chan int)
+	for i := range 20 {
+		secret := "wrong"
+		if i == 0 {
+			secret = planted
+		}
+		text := form("app", secret).Encode()
+		go func() {
+			body := io.MultiReader(strings.NewReader(text[:5]), &gate{begun: begun, release: release}, strings.NewReader(text[5:]))
+			req := httptest.NewRequest(http.MethodPost, server.TokenPath, body)
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			rec := httptest.NewRecorder()
+			auth.Handler().ServeHTTP(rec, req)
+			answers <- rec.Code
+		}()
+	}
+	for range 20 {
+		<-begun
+	}
+	close(release)
+	counts := map[int]int{}
+	for range 20 {
+		counts[<-answers]++
+	}
+	if counts[http.StatusUnauthorized] != burst || counts[http.StatusOK] > 1 || counts[http.StatusOK]+counts[http.StatusTooManyRequests] != 20-burst {
+		t.Errorf("the answers were %v, want %d of 401 and the rest 429", counts, burst)
+	}
+}
+
+// gate holds up who reads it, until it is released.
+type gate struct {
+	begun   chan<- struct{}
+	release <-chan struct{}
+}
+
+func (g *gate) Read([]byte) (int, error) {
+	g.begun <- struct{}{}
+	<-g.release
+	return 0, io.EOF
+}
+
+func TestAnAuthenticatorShowsNoDigest(t *testing.T) {
+	t.Parallel()
+	auth := newAuth(t, server.AuthConfig{TokenKey: connstring.NewSecret(strings.Repeat("k", 32))})
+	digest := sha256.Sum256([]byte(planted))
+	for _, text := range []string{
+		fmt.Sprintf("%v %+v %#v %x", auth, auth, auth, auth), fmt.Sprintf("%+v", server.Config{Auth: auth}), fmt.Sprintf("%+v", reflect.ValueOf(auth).Elem()),
+	} {
+		if strings.Contains(text, strings.Trim(fmt.Sprintf("%d", digest[:4]), "[]")) || strings.Contains(text, fmt.Sprintf("%x", digest[:4])) {
+			t.Errorf("the digest shows in %s", text)
+		}
+	}
+}
+
 func TestHTTPHandlersOfTheProgramNeedATokenToo(t *testing.T) {
 	t.Parallel()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
@@ -391,6 +454,10 @@ func TestListsOfClients(t *testing.T) {
 	got, err := server.ParseClients("# a list\n\n app:one:two \r\nother:x\n")
 	if err != nil || len(got) != 2 || got[0].ID != "app" || got[0].Secret.Reveal() != "one:two" || got[1].ID != "other" {
 		t.Errorf("got %v, %v", got, err)
+	}
+	marked, err := server.ParseClients("\ufeffapp:one\nother:x\n")
+	if err != nil || len(marked) != 2 || marked[0].ID != "app" {
+		t.Errorf("with a byte order mark: got %v, %v", marked, err)
 	}
 	for _, text := range []string{"", "# nothing\n", "planted", ":planted", "planted:", "a:b\na:planted"} {
 		if _, err := server.ParseClients(text); err == nil || strings.Contains(err.Error(), "planted") {

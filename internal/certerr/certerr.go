@@ -144,6 +144,9 @@ const (
 	certificateRequired = tls.AlertError(116)
 )
 
+// wantsOne says that a server got no certificate that it would take.
+const wantsOne = "the server wants a client certificate, and got none"
+
 // clientText words what a server said of the client's certificate; empty when it said nothing of the kind.
 func clientText(err error) string {
 	remote, ok := errors.AsType[*net.OpError](err)
@@ -154,7 +157,7 @@ func clientText(err error) string {
 	said := remote.Err.Error()
 	switch {
 	case said == certificateRequired.Error():
-		return "the server wants a client certificate, and got none"
+		return wantsOne
 	case said == badCertificate.Error():
 		return "the server refuses the client's certificate, or got none (bad certificate)"
 	case said == unknownCA.Error():

@@ -61,12 +61,18 @@ type File struct {
 	failing string // what is wrong with them; empty when they are in use
 }
 
-// stamp is what a file system says of a file without reading it.
-type stamp struct {
-	written time.Time
-	size    int64
-	regular bool
+// stamp is what a file system says of a file without reading it; nil when there is none. Times and sizes may be the same in
+// two files, of which a symbolic link points to one and then to the other: images are built that way.
+type stamp struct{ fs.FileInfo }
+
+func (s stamp) same(as stamp) bool {
+	if s.FileInfo == nil || as.FileInfo == nil {
+		return s.FileInfo == as.FileInfo
+	}
+	return s.ModTime().Equal(as.ModTime()) && s.Size() == as.Size() && os.SameFile(s.FileInfo, as.FileInfo)
 }
+
+func (s stamp) regular() bool { return s.FileInfo == nil || s.Mode().IsRegular() }
 
 // Load reads the files for the first time. What is no file, such as a pipe, is read only then.
 func Load(config Config) (*File, error) {
@@ -113,10 +119,17 @@ func (f *File) refreshLocked() (news bool, err error) {
 	switch {
 	case err != nil:
 		return f.failLocked(err)
-	case !stamps[0].regular || f.config.Key != "" && !stamps[1].regular:
+	case stamps[0].same(f.stamps[0]) && stamps[1].same(f.stamps[1]) && f.failing == "" && f.settledLocked():
 		return false, nil
-	case stamps == f.stamps && f.failing == "" && f.settledLocked():
-		return false, nil
+	}
+	for i, path := range f.paths() {
+		switch {
+		case stamps[i].regular():
+		case f.stamps[i].regular():
+			return f.failLocked(fault(path, errNoFile))
+		default: // it was none to begin with
+			return false, nil
+		}
 	}
 	began := time.Now()
 	pair, digest, err := f.load()
@@ -137,7 +150,7 @@ func (f *File) refreshLocked() (news bool, err error) {
 // settledLocked says that the times of the files would tell a change since they were read.
 func (f *File) settledLocked() bool {
 	for _, s := range f.stamps {
-		if !s.written.IsZero() && f.read.Sub(s.written) < settled {
+		if s.FileInfo != nil && f.read.Sub(s.ModTime()) < settled {
 			return false
 		}
 	}
@@ -159,7 +172,7 @@ func (f *File) look() (stamps [2]stamp, err error) {
 		if err != nil {
 			return stamps, fault(path, pathless(err))
 		}
-		stamps[i] = stamp{written: info.ModTime(), size: info.Size(), regular: info.Mode().IsRegular()}
+		stamps[i] = stamp{info}
 	}
 	return stamps, nil
 }
@@ -215,6 +228,9 @@ func readFile(path string) ([]byte, error) {
 	}
 	return content, nil
 }
+
+// errNoFile is what became of a file that was one.
+var errNoFile = errors.New("is no longer a file but a folder, a pipe or the like")
 
 // pathless drops the operation and the path from an error of package os: the message around it names the file.
 func pathless(err error) error {

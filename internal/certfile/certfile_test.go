@@ -4,14 +4,18 @@
 package certfile_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +64,39 @@ func pkcs12File(t *testing.T, with *pkcs12.Encoder, pair tls.Certificate, passwo
 	return content
 }
 
+// manyRounds has the MAC of a file take 2^31-1 rounds.
+func manyRounds(t *testing.T, file []byte) []byte {
+	t.Helper()
+	var all struct {
+		Version  int
+		AuthSafe asn1.RawValue
+		Mac      struct {
+			Digest     asn1.RawValue
+			Salt       []byte
+			Iterations int `asn1:"optional,default:1"`
+		}
+	}
+	if _, err := asn1.Unmarshal(file, &all); err != nil {
+		t.Fatal(err)
+	}
+	all.Mac.Iterations = 1<<31 - 1
+	file, err := asn1.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// manyKeyRounds has each key of a file take 8 million rounds instead of 100,000, which is no longer to write.
+func manyKeyRounds(t *testing.T, file []byte) []byte {
+	t.Helper()
+	few, many := []byte{2, 3, 0x01, 0x86, 0xa0}, []byte{2, 3, 0x7f, 0xff, 0xff}
+	if bytes.Count(file, few) < 2 {
+		t.Fatal("the rounds are not found")
+	}
+	return bytes.ReplaceAll(file, few, many)
+}
+
 func TestFormsThatAreRead(t *testing.T) {
 	t.Parallel()
 	pair, cert, key := issue(t, "node1.test")
@@ -80,6 +117,7 @@ func TestFormsThatAreRead(t *testing.T) {
 		{"PEM with a password that it does not need", cert, key, planted, 1},
 		{"PKCS#12", pkcs12File(t, pkcs12.Modern, pair, planted), nil, planted, 2},
 		{"PKCS#12 of old tools", pkcs12File(t, pkcs12.LegacyDES, pair, planted), nil, planted, 2},
+		{"PKCS#12 of careful people", pkcs12File(t, pkcs12.Modern.WithIterations(200_000), pair, planted), nil, planted, 2},
 		{"PKCS#12 without a password", pkcs12File(t, pkcs12.Passwordless, pair, ""), nil, "", 2},
 	}
 	for _, tt := range tests {
@@ -118,10 +156,16 @@ func TestFaultsAreNamedWithoutAWordOfTheContent(t *testing.T) {
 		{"only a certificate", cert, nil, "", "holds no private key"},
 		{"a damaged certificate", encode("CERTIFICATE", []byte(planted), nil), key, "", "holds a damaged certificate"},
 		{"a damaged key", cert, encode("PRIVATE KEY", []byte(planted), nil), "", "holds a damaged private key"},
+		{"a damaged intermediate certificate", slices.Concat(cert, bytes.Replace(cert, []byte("MII"), []byte("M!!!"), 1)), key, "", "holds a damaged certificate"},
+		{"an intermediate certificate that is cut", slices.Concat(cert, cert[:len(cert)-40]), key, "", "holds a damaged certificate"},
+		{"a certificate that is cut before the key", slices.Concat(cert, cert[:len(cert)-40], key), nil, "", "holds a damaged certificate"},
+		{"a key that is cut", cert, key[:len(key)-40], "", "holds a damaged private key"},
+		{"PKCS#12 with rounds for half an hour", manyRounds(t, pkcs12File(t, pkcs12.LegacyDES, pair, planted)), nil, planted, "take millions of rounds"},
 		{"an encrypted key", cert, encrypted, planted, "holds an encrypted private key, which is not read from PEM: decrypt it"},
 		{"a key encrypted in the old way", cert, old, planted, "holds an encrypted private key"},
 		{"the key of another certificate", cert, otherKey, "", "does not belong to the first certificate"},
 		{"a key of another kind", cert, encode("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil), "", "does not belong"},
+		{"PKCS#12 with keys that take too many rounds", manyKeyRounds(t, pkcs12File(t, pkcs12.Modern.WithIterations(100_000), pair, planted)), nil, planted, "take millions of rounds"},
 		{"PKCS#12 and no password", p12, nil, "", "needs a password, and none was given"},
 		{"PKCS#12 and another password", p12, nil, planted + "x", "does not open with the password that was given"},
 		{"PKCS#12 that is cut", p12[:len(p12)/2], nil, planted, "is neither in PEM form nor a PKCS#12 file"},
@@ -296,6 +340,57 @@ func TestABrokenFileKeepsTheOldCertificateAndIsToldOnce(t *testing.T) {
 	})
 }
 
+// Images are built with all times the same, and a symbolic link leads from one version to the next.
+func TestAFileThatALinkLeadsToAnewIsReadWhateverItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, cert, key := issue(t, "old.test")
+		_, newCert, newKey := issue(t, "new.test")
+		dir, written := t.TempDir(), time.Unix(1, 0)
+		link := filepath.Join(dir, "current")
+		put := func(version string, content []byte) {
+			path := filepath.Join(dir, version)
+			err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, written, written), os.Symlink(version, link+".new"), os.Rename(link+".new", link))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		old, next := slices.Concat(cert, key), slices.Concat(newCert, newKey)
+		size := max(len(old), len(next)) // what stands around PEM does not count
+		put("v1", append(old, make([]byte, size-len(old))...))
+		w := &watched{}
+		var err error
+		if w.File, err = certfile.Load(certfile.Config{Cert: link, Changed: func(err error) { w.told = append(w.told, err) }}); err != nil {
+			t.Fatal(err)
+		}
+		w.after(t, "nothing has changed", "old.test", 0)
+		put("v2", append(next, make([]byte, size-len(next))...))
+		w.after(t, "the link leads to another file", "new.test", 1)
+	})
+}
+
+func TestAFileThatIsNoFileAnyMoreIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, cert, key := issue(t, "old.test")
+		w := watch(t, cert, key)
+		path := filepath.Join(w.dir, "cert.pem")
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		w.after(t, "a folder", "old.test", 1)
+		w.after(t, "a folder still", "old.test", 1)
+		if err := w.told[0]; err == nil || !strings.Contains(err.Error(), "no longer a file") {
+			t.Errorf("told %v", err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		write(t, w.dir, "cert.pem", cert)
+		w.after(t, "a file again", "old.test", 2)
+	})
+}
+
 // A file whose time and size are the same is not read: this one has other content, and nobody notices.
 func TestAFileThatLooksTheSameIsNotRead(t *testing.T) {
 	t.Parallel()
@@ -303,7 +398,8 @@ func TestAFileThatLooksTheSameIsNotRead(t *testing.T) {
 		_, cert, key := issue(t, "old.test")
 		dir, written := t.TempDir(), time.Now().Add(-time.Hour)
 		put := func(content []byte) {
-			if err := os.Chtimes(write(t, dir, "one.pem", content), written, written); err != nil {
+			path := filepath.Join(dir, "one.pem")
+			if err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, written, written)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -43,8 +43,11 @@ var (
 	errMismatch = &fileFault{text: "holds a private key that does not belong to the first certificate", ofKey: true}
 	errPassword = &fileFault{text: "does not open with the password that was given"}
 	errNoPass   = &fileFault{text: "needs a password, and none was given"}
-	errNeither  = &fileFault{text: "is neither in PEM form nor a PKCS#12 file with one certificate and its private key"}
-	errNotPEM   = &fileFault{
+	errRounds   = &fileFault{
+		text: "is a PKCS#12 file whose keys take millions of rounds (iterations) to derive: export it with fewer",
+	}
+	errNeither = &fileFault{text: "is neither in PEM form nor a PKCS#12 file with one certificate and its private key"}
+	errNotPEM  = &fileFault{
 		text: "is not in PEM form (-----BEGIN CERTIFICATE-----), and no other is read here: make it of a PKCS#12 file with " +
 			"openssl pkcs12 -nodes",
 	}
@@ -91,8 +94,14 @@ func parse(cert, key []byte, password string, pemOnly bool) (*tls.Certificate, e
 
 func parsePEM(cert, key []byte) (*tls.Certificate, error) {
 	pair := &tls.Certificate{}
+	if damaged(cert, isCertificate) {
+		return nil, errBadCert
+	}
+	if damaged(key, isKey) {
+		return nil, errBadKey
+	}
 	for block, rest := pem.Decode(cert); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
+		if !isCertificate(block.Type) {
 			continue
 		}
 		parsed, err := x509.ParseCertificate(block.Bytes)
@@ -114,10 +123,31 @@ func parsePEM(cert, key []byte) (*tls.Certificate, error) {
 	return complete(pair, signer)
 }
 
+func isCertificate(kind string) bool { return kind == "CERTIFICATE" }
+
+func isKey(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") }
+
+// damaged says whether blocks of a kind begin that cannot be read: package pem goes on with the next one and says nothing.
+func damaged(content []byte, wanted func(kind string) bool) bool {
+	begun := 0
+	for line := range bytes.Lines(content) {
+		kind, begins := bytes.CutPrefix(bytes.TrimSpace(line), []byte("-----BEGIN "))
+		if kind, ends := bytes.CutSuffix(kind, []byte("-----")); begins && ends && wanted(string(kind)) {
+			begun++
+		}
+	}
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if wanted(block.Type) {
+			begun--
+		}
+	}
+	return begun > 0
+}
+
 // keyIn returns the first private key of a PEM file.
 func keyIn(content []byte) (crypto.Signer, error) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
-		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+		if !isKey(block.Type) {
 			continue
 		}
 		if strings.HasPrefix(block.Type, "ENCRYPTED") || block.Headers["DEK-Info"] != "" {
@@ -147,6 +177,9 @@ func parseKey(der []byte) crypto.Signer {
 }
 
 func parsePKCS12(content []byte, password string) (*tls.Certificate, error) {
+	if rounds(content) > maxRounds {
+		return nil, errRounds
+	}
 	key, leaf, chain, err := pkcs12.DecodeChain(content, password)
 	switch {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword) && password == "":

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
@@ -26,6 +27,9 @@ import (
 
 // maxProxyAnswer is how long the answer of a proxy may be.
 const maxProxyAnswer = 16 << 10
+
+// maxInformational is how many informational answers may come before the one that counts.
+const maxInformational = 8
 
 // Proxy decides which endpoints are reached through which proxy. A nil one decides for none. ProxyFromEnvironment makes
 // one. It is immutable.
@@ -62,13 +66,21 @@ func newProxy(settings *httpproxy.Config, config *tls.Config) *Proxy {
 	return p
 }
 
-// checkProxy says what is wrong with the URL of a proxy, and nothing of what is in it.
+var errProxyURL = errors.New("the proxy in HTTPS_PROXY cannot be read: give http://host:port, and percent-encode / # ? and " +
+	"blanks in credentials before the host")
+
+// checkProxy says what is wrong with the URL of a proxy, and nothing of what is in it. A password with a slash or the like
+// in it ends the host where it stands, and its beginning would be looked up as a port or a name, or shown.
 func checkProxy(text string) error {
-	all := httpproxy.Config{HTTPSProxy: text}
-	u, err := all.ProxyFunc()(&url.URL{Scheme: "https", Host: "example.com"})
+	if scheme, _, ok := strings.Cut(text, "://"); !ok || strings.ContainsAny(scheme, "@/") {
+		text = "http://" + text // as net/http has it
+	}
+	u, err := url.Parse(text)
 	switch {
-	case err != nil || u == nil || u.Hostname() == "":
-		return errors.New("the proxy in HTTPS_PROXY cannot be read: give http://host:port")
+	case err != nil || u.Hostname() == "" || strings.ContainsAny(u.Hostname(), " %\\"):
+		return errProxyURL
+	case u.Path != "" && u.Path != "/", strings.ContainsAny(text, "?#"):
+		return errProxyURL
 	case u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("the proxy in HTTPS_PROXY is neither http:// nor https://, which are all that can be used")
 	}
@@ -189,7 +201,18 @@ func connect(ctx context.Context, conn net.Conn, user *url.Userinfo, target stri
 	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
 		return 0, fmt.Errorf("ask for a connection to %s: %w", target, err)
 	}
-	header, err := readHeader(conn)
+	// Informational answers may come before the one that counts (RFC 9110 section 15.2).
+	for range maxInformational {
+		if status, err = readStatus(conn); err != nil || status/100 != 1 || status == http.StatusSwitchingProtocols {
+			return status, err
+		}
+	}
+	return 0, errNoAnswer
+}
+
+// readStatus reads one answer, and returns its status.
+func readStatus(r io.Reader) (int, error) {
+	header, err := readHeader(r)
 	if err != nil {
 		return 0, err
 	}
@@ -203,8 +226,9 @@ func connect(ctx context.Context, conn net.Conn, user *url.Userinfo, target stri
 }
 
 var (
-	errNoHTTP  = errors.New("the answer is not HTTP")
-	errTooLong = errors.New("the header of the answer is longer than 16 KiB")
+	errNoHTTP   = errors.New("the answer is not HTTP")
+	errNoAnswer = errors.New("it says over and over that an answer will come")
+	errTooLong  = errors.New("the header of the answer is longer than 16 KiB")
 )
 
 // readHeader reads byte by byte up to the empty line: what comes after it is the server's.

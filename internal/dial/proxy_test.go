@@ -104,6 +104,15 @@ func TestAProxyIsAskedForTheNameAndGetsItsCredentials(t *testing.T) {
 	}
 }
 
+func TestInformationalAnswersOfAProxyArePassedOver(t *testing.T) {
+	addr, _ := proxy(t, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\n\r\nhello", nil)
+	conn := mustDial(t, through(t, proxyURL("http", addr), "", nil), discover.Endpoint{Host: "node1.test", Port: 1})
+	got := make([]byte, len("hello"))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+		t.Errorf("read %q and %v, want what the server says", got, err)
+	}
+}
+
 func TestAProxyOverTLSIsVerifiedWhateverTheServersAre(t *testing.T) {
 	ca, err := devcert.NewCA()
 	if err != nil {
@@ -155,6 +164,7 @@ func TestWhatAProxyDoesWrong(t *testing.T) {
 		{"cannot reach the server", "HTTP/1.1 502 " + planted + "\r\n\r\n", ": status 502 Bad Gateway"},
 		{"redirects", "HTTP/1.1 302 Found\r\nLocation: https://a\r\n\r\n", ": status 302 Found"},
 		{"says nonsense that echoes the secret", planted + basic + "\r\n\r\n", "the answer is not HTTP"},
+		{"never comes to an answer", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100), "over and over"},
 		{"sends an endless header", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 4000), "longer than 16 KiB"},
 	}
 	for _, tt := range tests {
@@ -187,7 +197,13 @@ func TestWhatAProxyDoesWrong(t *testing.T) {
 
 // A proxy that cannot be used fails the dial; it is neither passed by nor shown.
 func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
-	for _, url := range []string{"socks5://user:pl%40nted%2Fsecret@127.0.0.1:1", "http://user:" + planted + "\x7f@127.0.0.1", "http://user:pl%40nted%2Fsecret@a:0", "http://user:pl%40nted%2Fsecret@a:70000"} {
+	for _, url := range []string{
+		"socks5://user:pl%40nted%2Fsecret@127.0.0.1:1", "http://user:" + planted + "\x7f@127.0.0.1",
+		"http://user:pl%40nted%2Fsecret@a:0", "http://user:pl%40nted%2Fsecret@a:70000",
+		"http://user:1234/pl@nted/secret@127.0.0.1:1", "user:1234/pl@nted/secret@127.0.0.1:1", "http://user:1234#pl@nted/secret@127.0.0.1:1",
+		"http://user:1234?pl@nted/secret@127.0.0.1:1", "http://user:pl@nted secret@127.0.0.1:1", "http://", "http://:1", "://user",
+		"http://user/pl@nted/secret@127.0.0.1:1",
+	} {
 		_, at := listen(t, "127.0.0.1")
 		dialer := through(t, url, "direct.test", nil)
 		_, err := dialer.Dial(testContext(t), discover.Endpoint{Host: "node1.test", Port: 1, Addrs: []netip.AddrPort{at}})
