@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxRounds bounds the rounds that a PKCS#12 file has its keys derived with, in all. Tools take some thousands, careful
-	// people a million; two thousand million, which a number in the file can say, take half an hour.
+	// maxRounds bounds the rounds that a PKCS#12 file has its keys derived with, in all. Tools take some thousands,
+	// careful people a million; two thousand million, which a number in the file can say, take half an hour.
 	maxRounds = 3_000_000
 	// maxNesting bounds the nesting of a file.
 	maxNesting = 32

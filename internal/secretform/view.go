@@ -16,8 +16,8 @@ import (
 // decoder reads one escape.
 type decoder struct {
 	lead string // the bytes with which escapes begin
-	// read decodes the escape at the beginning of text into room, and returns what it stands for and how long it is; 0 when
-	// it is none.
+	// read decodes the escape at the beginning of text into room, and returns what it stands for and how long it is; 0
+	// when it is none.
 	read func(room []byte, text string) (decoded []byte, length int)
 }
 
