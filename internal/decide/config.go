@@ -9,8 +9,8 @@ import (
 
 // Config says what is to be decided, and how.
 type Config struct {
-	// Weights are those of the candidates as their SRV records have them; there is one candidate for each. 0 beside
-	// positive ones counts as a tenth of 1. The slice is only read, and can serve many machines.
+	// Weights are those of the candidates as their SRV records have them; there is one candidate for each. Shares tells how
+	// they count. The slice is only read, and can serve many machines.
 	Weights []uint16
 	// MaxJitter is the upper end of the random wait before anything is asked. 0 means that there are no waits, of any kind:
 	// how many decide at once is then known of servers only that tell it.

@@ -14,6 +14,7 @@ type glass struct {
 	index int
 	share uint64 // its part of the clients, in proportion to others; more than 0
 	count int
+	told  int // the capacity that it told; 0 where it told none
 }
 
 // level returns how high w units of water stand: the L for which the sum of max(0, L*share - count) over all glasses is w.
