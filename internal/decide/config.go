@@ -39,6 +39,10 @@ const (
 	// stockCaution is by how much more water is poured than two counts tell of: they tell of what has been, and the crowd
 	// grows.
 	stockCaution = 1.2
+	// A crowd is large where so many come to each server of the table. Of such a crowd a server gets drawMost times its part at
+	// most.
+	largeCrowd = 2
+	drawMost   = 2
 	// maxTries bounds the reservations of which a bound may refuse all but the last one, which has none.
 	maxTries = 4
 	// crowdAtOne is how many have to come to one server within a round trip to be a crowd that nobody told of.

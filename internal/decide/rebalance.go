@@ -143,20 +143,23 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 	switch r.phase {
 	case looking:
 		r.observe(answers)
-		surplus := r.surplus(1)
+		surplus, perhaps := r.surplus()
+		if surplus > 0 {
+			r.next = r.now + r.around(r.config.Interval/soonerPart)
+		}
+		if r.random.Float64() >= perhaps {
+			return r.stay()
+		}
+		r.chance, r.phase = perhaps, pausing
+		return Action{Kind: Wait, Wait: r.upTo(min(r.config.Interval/confirmPart, confirmMost))}
+	case lookingAgain:
+		r.observe(answers)
+		surplus, _ := r.surplus()
 		if surplus == 0 {
 			return r.stay()
 		}
 		r.next = r.now + r.around(r.config.Interval/soonerPart)
-		if r.random.Float64() >= surplus {
-			return r.stay()
-		}
-		r.chance, r.phase = surplus, pausing
-		return Action{Kind: Wait, Wait: r.upTo(min(r.config.Interval/confirmPart, confirmMost))}
-	case lookingAgain:
-		r.observe(answers)
-		surplus := r.surplus(0)
-		if surplus == 0 || r.random.Float64()*r.chance >= surplus {
+		if r.random.Float64()*r.chance >= surplus {
 			return r.stay()
 		}
 		return r.move()

@@ -9,21 +9,27 @@ import "math"
 const escapeChance = .5
 
 // surplus is the part of the clients of the own server that are too many there; 0 where it is not worth a move. A sample
-// knows the level only so well: it is taken for lower by so many standard errors of the sample.
-func (r *Rebalancer) surplus(errors float64) float64 {
+// knows the level only so well: perhaps is the surplus where it is lower than the sample tells by a standard error.
+func (r *Rebalancer) surplus() (surplus, perhaps float64) {
 	if !r.calm() || !r.compare() {
-		return 0
+		return 0, 0
 	}
 	own := r.table[0]
 	if own.count < 1 {
-		return r.escape()
+		chance := r.escape()
+		return chance, chance
 	}
 	even, off := r.level()
 	r.even = even
-	if even -= errors * off; own.count <= own.limit(even) {
+	return own.surplus(even), own.surplus(even - off)
+}
+
+// surplus is the part of a server's clients that are too many for a level.
+func (g glass) surplus(even float64) float64 {
+	if g.count <= g.limit(even) {
 		return 0
 	}
-	return 1 - even*float64(own.share)/float64(own.count)
+	return 1 - even*float64(g.share)/float64(g.count)
 }
 
 // compare makes the table, and reports whether there is enough in it.
@@ -50,14 +56,16 @@ func (r *Rebalancer) level() (even, off float64) {
 		counts += float64(g.count)
 		shares += float64(g.share)
 	}
-	squares := 0.0
+	squares := 0.0 // of how far the counts are apart
 	for _, g := range others {
 		apart := float64(g.count) - counts/shares*float64(g.share)
 		squares += apart * apart
 	}
 	all := float64(own.share) + each*shares
 	if n := float64(len(others)); n > 1 {
-		off = each * math.Sqrt(squares*n/(n-1)*(1-1/each)) / all
+		// The few that differ may not be in the sample. It is thought to be apart as random picks are at least.
+		squares = max(squares*n/(n-1), counts)
+		off = each * math.Sqrt(squares*(1-1/each)) / all
 	}
 	return (float64(own.count) + each*counts) / all, off
 }
