@@ -298,6 +298,7 @@ func TestLiesThatPayAreBounded(t *testing.T) {
 		"a capacity, our servers":         {sim.Evenkeel, sim.DefaultJitter, 0, huge, []uint16{1}, 660},
 		"a capacity, one after the other": {sim.Evenkeel, time.Minute, 0, huge, []uint16{1}, 660},
 		"a count of 0, in a crowd":        {sim.EvenkeelStock, sim.DefaultJitter, 0, nobody, nil, 220},
+		"0 in a crowd, and rebalancing":   {sim.EvenkeelStock, sim.DefaultJitter, 30 * time.Second, nobody, nil, 150},
 		"a count of 0, and rebalancing":   {sim.EvenkeelStock, time.Minute, 30 * time.Second, nobody, nil, 150},
 		"our server's 0, and rebalancing": {sim.Evenkeel, time.Minute, 30 * time.Second, nobody, nil, 150},
 	} {

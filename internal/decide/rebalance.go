@@ -30,8 +30,10 @@ const (
 	confirmSize = 32
 	// Waits between looks differ from the interval by up to a quarter.
 	unevenness = 0.25
-	// Where there is something to even out, the next look comes after this part of the interval.
-	soonerPart = 2
+	// Where there is something to even out, the next look comes after soonerPart of the interval, and after soonestPart where
+	// fewTooMany clients or less are too many: each of these looks may well pass without a move, and few clients look.
+	soonerPart, soonestPart = 2, 4
+	fewTooMany              = 3
 	// Between the two looks of a move lies the confirmPart of an interval at most, and confirmMost.
 	confirmPart = 10
 	confirmMost = 5 * time.Second
@@ -145,7 +147,7 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 		r.observe(answers)
 		surplus, perhaps := r.surplus()
 		if surplus > 0 {
-			r.next = r.now + r.around(r.config.Interval/soonerPart)
+			r.lookSooner(surplus)
 		}
 		if r.random.Float64() >= perhaps {
 			return r.stay()
@@ -158,7 +160,7 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 		if surplus == 0 {
 			return r.stay()
 		}
-		r.next = r.now + r.around(r.config.Interval/soonerPart)
+		r.lookSooner(surplus)
 		if r.random.Float64()*r.chance >= surplus {
 			return r.stay()
 		}
@@ -168,6 +170,15 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 	default:
 		return r.stay()
 	}
+}
+
+// lookSooner has the next look come soon.
+func (r *Rebalancer) lookSooner(surplus float64) {
+	part := soonerPart
+	if few := surplus * float64(r.table[0].count); few > 0 && few <= fewTooMany {
+		part = soonestPart
+	}
+	r.next = r.now + r.around(r.config.Interval/time.Duration(part))
 }
 
 // Waited says that the wait is over.

@@ -451,7 +451,21 @@ func TestRebalancerLooksAtIntervals(t *testing.T) {
 	for l.counts(20, 18); l.questions == 0; {
 		l.look(t)
 	}
-	l.counts(100, 90) // uneven
+	l.counts(110, 80) // uneven
+	for range 20 {
+		if l.look(t); l.questions == 1 && (l.rebalancer.Next()-l.now < 11*time.Second || l.rebalancer.Next()-l.now > 19*time.Second) {
+			t.Errorf("next look after %v where 15 are too many", l.rebalancer.Next()-l.now)
+		}
+		l.now += 2 * time.Hour // longer than it rests
+	}
+	l.counts(22, 18)
+	for range 20 {
+		if l.look(t); l.questions == 1 && l.rebalancer.Next()-l.now > 9500*time.Millisecond {
+			t.Errorf("next look after %v where 2 are too many", l.rebalancer.Next()-l.now)
+		}
+		l.now += 2 * time.Hour
+	}
+	l.counts(100, 90)
 	for range 100 {
 		l.look(t)
 		if wait := l.rebalancer.Next() - l.now; l.questions == 1 && wait > 37500*time.Millisecond {
