@@ -84,11 +84,11 @@ func WithLeastConnections(lc balance.LeastConnectionsConfig) Option {
 // says so, with ErrRebalanced, and the context of WithOnReady ends with that cause. Calls and streams that run then have
 // 30 s to end; after that they fail with Unavailable and ErrRebalanced as the cause.
 //
-// Each look asks the own server and 7 others at most, after a lookup. A client moves only when all has been quiet for a
-// while, rarely, and only inside the priority of its server; servers for which its own penalty runs are left out. See
-// balance.Rebalancer for the rule and docs/balancing.md for what it brings. The zero value of the config has the defaults.
-// Its Prober, where there is none, is that of least-connections; with another strategy it must be given. Servers do not
-// count a client WithoutSession, which contradicts this.
+// Each look asks the own server and 7 others at most, after a lookup, and 31 others before a move. A client moves only
+// when all has been quiet for a while, rarely, and only inside the priority of its server; servers for which its own
+// penalty runs are left out. See balance.Rebalancer for the rule and docs/balancing.md for what it brings. The zero value
+// of the config has the defaults. Its Prober, where there is none, is that of least-connections; with another strategy it
+// must be given. Servers do not count a client WithoutSession, which contradicts this.
 func WithRebalance(r balance.RebalanceConfig) Option {
 	return optionFunc(func(c *config) { c.rebalance = &r })
 }

@@ -24,7 +24,7 @@ const (
 // RebalanceConfig configures NewRebalancer. The zero value has the defaults.
 type RebalanceConfig struct {
 	// Interval is the time between two looks of one client at the servers' counts, on average: each wait is up to a
-	// quarter shorter or longer. A fleet is even again after about three of them. Zero means 30 s; from 100 ms to 24 h are
+	// quarter shorter or longer. A fleet is even again after two to four of them. Zero means 30 s; from 100 ms to 24 h are
 	// allowed.
 	Interval time.Duration
 	// Calm is how long a client must have been on its server, and how long it must have seen nothing go wrong, before it
@@ -77,9 +77,9 @@ func (c RebalanceConfig) plan() decide.RebalanceConfig {
 // Rebalancer decides whether a client that has a session moves to another server, so that a fleet becomes even again after
 // servers were added, restarted or came back. Every client decides for itself, by the counts that all servers tell.
 //
-// A client moves when its server has more clients than 1.05 times the mean of those asked, rounded up, in proportion to
-// their capacities; and then with the probability that takes away what is above the mean and no more. A second look, up to
-// a tenth of the interval later, has to agree. The target is drawn from those below the mean, in proportion to how far they
+// A client moves when its server has more clients than 1.04 times the mean, rounded up, in proportion to the capacities; and
+// then with the probability that takes away what is above the mean and no more. A second look at more servers, up to a
+// tenth of the interval later, has to agree. The target is drawn from those below the mean, in proportion to how far they
 // are below it, and reserved at under the bound that it stays there; of a stock server, which knows no bounds, the count is
 // asked once more.
 //

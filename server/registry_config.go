@@ -59,8 +59,8 @@ type RegistryConfig struct {
 	DrainPeriod time.Duration
 
 	// Capacity is how many clients this server takes in proportion to others, told to the clients that pick one: with 2 it
-	// gets twice the clients of a server with 1. They heed it where all servers tell theirs. At most 1000000; 0 tells
-	// nothing.
+	// gets twice the clients of a server with 1. It counts in place of the SRV weight of this server. At most 1000000; 0
+	// tells nothing: then the weight counts, or 1 where all weights are equal.
 	Capacity int
 
 	// MaxClients bounds the connected clients; beyond it a Connect is refused with RESOURCE_EXHAUSTED. Default 65536.

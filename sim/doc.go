@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Evenkeel authors
 // SPDX-License-Identifier: MIT
 
-// Package sim simulates a fleet of clients and the servers that they spread over: the decisions are those of package
-// balance, the same code; servers, network and time are simulated.
+// Package sim simulates a fleet of clients and the servers that they spread over: the decisions of least-connections and of
+// rebalancing are those of package balance, the same code, and so are attempts and penalties; servers, network and time are
+// simulated. Random and round-robin picks are a line each of its own, so that a seed decides them.
 //
 //	scenario, err := sim.Preset("cold-start", sim.Size{Clients: 1000, Servers: 10, RTT: 50 * time.Millisecond})
 //	if err != nil {

@@ -19,6 +19,20 @@ func RunLyingForTest(scenario Scenario, algorithm Algorithm, seed uint64, liars 
 	return w.result(algorithm)
 }
 
+// RunUnweightedForTest is RunLyingForTest where no weights are known: what the servers take, they tell themselves.
+func RunUnweightedForTest(scenario Scenario, algorithm Algorithm, seed uint64, liars int, lie func(*decide.Answer)) Result {
+	w := newWorld(&scenario, algorithm, seed)
+	for i, n := range w.nodes {
+		n.endpoint.Weight = 0
+		if i < liars {
+			n.lie = lie
+		}
+	}
+	w.list()
+	w.run(context.Background(), scenario.Length)
+	return w.result(algorithm)
+}
+
 // LeftoverForTest returns the live reservations at the end of a scenario.
 func LeftoverForTest(scenario Scenario, algorithm Algorithm, seed uint64) (reserved, least int) {
 	w := newWorld(&scenario, algorithm, seed)

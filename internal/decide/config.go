@@ -9,8 +9,8 @@ import (
 
 // Config says what is to be decided, and how.
 type Config struct {
-	// Weights are those of the candidates as their SRV records have them; there is one candidate for each. 0 beside
-	// positive ones counts as a tenth of 1. The slice is only read, and can serve many machines.
+	// Weights are those of the candidates as their SRV records have them; there is one candidate for each. Shares tells
+	// how they count. The slice is only read, and can serve many machines.
 	Weights []uint16
 	// MaxJitter is the upper end of the random wait before anything is asked. 0 means that there are no waits, of any
 	// kind: how many decide at once is then known of servers only that tell it.
@@ -30,15 +30,19 @@ func (c *Config) whole() bool { return c.Classic || !c.Reserve }
 const (
 	// sampleSize is how many candidates are asked first; all of them where there are no more.
 	sampleSize = 8
-	// Servers that do not tell their rate are asked again after secondLeast and a random time of up to secondSpan and so
-	// many round trips; secondMost bounds those.
+	// Servers that do not tell their rate are asked again after secondLeast and a random time of up to secondSpan and
+	// so many round trips; secondMost bounds those.
 	secondLeast  = 10 * time.Millisecond
 	secondSpan   = 60 * time.Millisecond
 	secondRounds = 4
 	secondMost   = 400 * time.Millisecond
-	// stockCaution is by how much more water is poured than two counts tell of: they tell of what has been, and the crowd
-	// grows.
+	// stockCaution is by how much more water is poured than two counts tell of: they tell of what has been, and the
+	// crowd grows.
 	stockCaution = 1.2
+	// A crowd is large where so many come to each server of the table. Of such a crowd a server gets drawMost times its
+	// part at most.
+	largeCrowd = 2
+	drawMost   = 2
 	// maxTries bounds the reservations of which a bound may refuse all but the last one, which has none.
 	maxTries = 4
 	// crowdAtOne is how many have to come to one server within a round trip to be a crowd that nobody told of.

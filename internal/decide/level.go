@@ -14,6 +14,7 @@ type glass struct {
 	index int
 	share uint64 // its part of the clients, in proportion to others; more than 0
 	count int
+	told  int // the capacity that it told; 0 where it told none
 }
 
 // level returns how high w units of water stand: the L for which the sum of max(0, L*share - count) over all glasses is w.
@@ -37,9 +38,35 @@ func level(glasses []glass, w float64) float64 {
 	}
 }
 
+// levelWithin is level where no glass takes more than most for each part of its share. The glasses that would are at the end
+// then. most must be enough for w.
+func levelWithin(glasses []glass, w, most float64) float64 {
+	for {
+		l, left, full := level(glasses, w), 0, 0.0
+		for i, g := range glasses {
+			if bounded := most * float64(g.share); g.room(l) > bounded {
+				full += bounded
+				continue
+			}
+			glasses[left], glasses[i] = glasses[i], glasses[left]
+			left++
+		}
+		// What those that are full leave raises the level of the others, so a full one stays full.
+		if full == 0 || left == 0 {
+			return l
+		}
+		glasses, w = glasses[:left], w-full
+	}
+}
+
 // room is what a glass takes up to the level.
 func (g glass) room(level float64) float64 {
 	return max(0, level*float64(g.share)-float64(g.count))
+}
+
+// roomWithin is room where no glass takes more than most for each part of its share.
+func (g glass) roomWithin(level, most float64) float64 {
+	return min(g.room(level), most*float64(g.share))
 }
 
 // bound is the count below which one more stays below the level, rounded up.
@@ -53,16 +80,21 @@ const roundingSlack = 1e-6
 // pour draws a glass in proportion to its room below the level. Where none has room, as with counts beyond all reason, it
 // is a lowest one.
 func pour(glasses []glass, level float64, random *rand.Rand) int {
+	return pourWithin(glasses, level, math.Inf(1), random)
+}
+
+// pourWithin is pour where no glass takes more than most for each part of its share.
+func pourWithin(glasses []glass, level, most float64, random *rand.Rand) int {
 	total := 0.0
 	for _, g := range glasses {
-		total += g.room(level)
+		total += g.roomWithin(level, most)
 	}
 	if !(total > 0) {
 		return least(glasses, random)
 	}
 	drawn, last := random.Float64()*total, 0
 	for i, g := range glasses {
-		room := g.room(level)
+		room := g.roomWithin(level, most)
 		if room == 0 {
 			continue
 		}

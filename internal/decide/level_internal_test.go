@@ -75,6 +75,39 @@ func TestRoomsHoldTheWater(t *testing.T) {
 	})
 }
 
+// With a most, the rooms hold the water too, and none takes more.
+func TestRoomsHoldTheWaterWithinAMost(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		all := drawGlasses(t)
+		if slices.ContainsFunc(all, func(g glass) bool { return g.count == math.MaxInt }) {
+			t.Skip("rounding hides the water among such numbers")
+		}
+		for i := range all {
+			all[i].index = i
+		}
+		before := slices.Clone(all)
+		water, shares := rapid.Float64Range(1, 1e6).Draw(t, "water"), 0.0
+		for _, g := range all {
+			shares += float64(g.share)
+		}
+		most := water / shares * rapid.Float64Range(1.1, 3).Draw(t, "times its part")
+		l, sum := levelWithin(all, water, most), 0.0
+		for _, g := range all {
+			sum += g.roomWithin(l, most) / water
+		}
+		if math.Abs(sum-1) > 1e-6 {
+			t.Fatalf("the chances add up to %v", sum)
+		}
+		if i := pourWithin(all, l, most, rand.New(rand.NewPCG(1, 2))); all[i].room(l) <= 0 {
+			t.Fatalf("drew %+v below %v", all[i], l)
+		}
+		if slices.SortFunc(all, func(a, b glass) int { return a.index - b.index }); !slices.Equal(all, before) {
+			t.Fatalf("the glasses were %v and are %v", before, all)
+		}
+	})
+}
+
 // What is drawn has room, whatever the counts.
 func TestPourDrawsWhatHasRoom(t *testing.T) {
 	t.Parallel()

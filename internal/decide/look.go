@@ -171,22 +171,13 @@ func (m *Machine) fill() { m.table = fill(m.table, m.asked, m.known, m.config.We
 
 // fill makes a table, in memory that is given, of those of the asked that can be compared.
 func fill(table []glass, asked []int, known []Answer, weights []uint16) []glass {
-	said := true // all of them said their capacity
-	for i := range known {
-		said = said && (!known[i].usable() || known[i].Capacity > 0)
-	}
 	table = slices.Grow(table[:0], len(asked))
 	for i, index := range asked[:min(len(asked), len(known))] {
-		a := &known[i]
-		if !a.usable() {
-			continue
+		if a := &known[i]; a.usable() {
+			table = append(table, glass{index: index, count: a.Connections, told: a.Capacity})
 		}
-		g := glass{index: index, share: Share(weights[index]), count: a.Connections}
-		if said {
-			g.share = uint64(min(a.Capacity, maxCapacity))
-		}
-		table = append(table, g)
 	}
+	setShares(table, weights)
 	return table
 }
 
@@ -199,7 +190,3 @@ func evenLevel(table []glass) float64 {
 	}
 	return sum / shares
 }
-
-// Share is a weight in tenths, so that weight 0 can be a tenth of weight 1. Where all weights are equal, zero or not, all
-// shares are too.
-func Share(weight uint16) uint64 { return max(1, 10*uint64(weight)) }

@@ -217,28 +217,41 @@ func TestMachineAvoidsWhoIsDraining(t *testing.T) {
 	}
 }
 
-func TestMachineHeedsCapacitiesThatAllHaveSaid(t *testing.T) {
+func TestMachineHeedsWhatEachServerSaysOfItsCapacity(t *testing.T) {
 	t.Parallel()
-	capacities := []int{1, 4}
 	for name, tt := range map[string]struct {
-		said []bool
-		want int
+		counts, said []int
+		want         int
 	}{
-		"all have":    {[]bool{true, true}, 1},  // 4/4 is less than 2/1
-		"one has not": {[]bool{true, false}, 0}, // 2 is less than 4
+		"all say one":          {[]int{1, 3}, []int{1, 4}, 1}, // 4/4 is less than 2/1
+		"one says none":        {[]int{1, 3}, []int{0, 4}, 1},
+		"the other says none":  {[]int{1, 3}, []int{1, 0}, 0}, // 2 is less than 4
+		"one lies about it":    {[]int{1, 32}, []int{1, 1 << 40}, 0},
+		"one lies, with room":  {[]int{1, 30}, []int{1, 1 << 40}, 1}, // 31/16 is less than 2/1
+		"nobody says anything": {[]int{1, 3}, []int{0, 0}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := cluster{counts: []int{1, 3}, ours: true}
-			c.answer = func(index int, a *decide.Answer) {
-				if tt.said[index] {
-					a.Capacity = capacities[index]
-				}
+		c := cluster{counts: tt.counts, ours: true}
+		c.answer = func(index int, a *decide.Answer) { a.Capacity = tt.said[index] }
+		if got := c.decide(t, decide.New(seeded(1)), decide.Config{Reserve: true}).Index; got != tt.want {
+			t.Errorf("%s: picked %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// A server that says it is empty gets no more than twice its part of a large crowd, and all of a small one.
+func TestMachineSendsNoLargeCrowdToOneServer(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[float64]float64{100: 2. / 8, 20: 2. / 8, 10: 1} { // W is 8 × rate × 100 ms
+		picked := 0
+		for seed := range uint64(2000) {
+			c := cluster{counts: []int{0, 200, 200, 200, 200, 200, 200, 200}, ours: true, rate: rate, rtt: 100 * time.Millisecond}
+			if c.decide(t, decide.New(seeded(seed)), decide.Config{Reserve: true}).Index == 0 {
+				picked++
 			}
-			if got := c.decide(t, decide.New(seeded(1)), decide.Config{Reserve: true}).Index; got != tt.want {
-				t.Errorf("picked %d, want %d", got, tt.want)
-			}
-		})
+		}
+		if got := float64(picked) / 2000; math.Abs(got-want) > .03 {
+			t.Errorf("%v a second to each: a part of %.3f comes to it, want %.3f", rate, got, want)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@
 
 package decide
 
+import "math"
+
 // takeLeast picks the minimum of all that have a count, or anybody where there is none.
 func (m *Machine) takeLeast() Action {
 	m.fill()
@@ -34,10 +36,19 @@ func (m *Machine) reserveLeast() Action {
 	return m.reserve(min(m.table[m.at].count, maxBound) + 1)
 }
 
-// draw reserves at one of the table, drawn from the water that those who decide at once would fill.
+// draw reserves at one of the table, drawn from the water that those who decide at once would fill. Of a large crowd no
+// server gets more than drawMost times its part, however empty it says it is: one that counts nobody would get all of it.
 func (m *Machine) draw() Action {
-	l := level(m.table, max(1, m.others))
-	m.at = pour(m.table, l, m.random)
+	w, shares := max(1, m.others), 0.0
+	for _, g := range m.table {
+		shares += float64(g.share)
+	}
+	most := math.Inf(1)
+	if w >= largeCrowd*float64(len(m.table)) {
+		most = drawMost * w / shares
+	}
+	l := levelWithin(m.table, w, most)
+	m.at = pourWithin(m.table, l, most, m.random)
 	return m.reserve(m.table[m.at].bound(l))
 }
 

@@ -15,26 +15,34 @@ type RebalanceConfig struct {
 	Interval time.Duration
 	// Calm is how long nothing must have gone wrong, and how old the session must be, before the client may move.
 	Calm time.Duration
-	// Rest is the least time between two moves. It is twice as long after each further move, up to maxRests of them, until
-	// there was none for four times as long.
+	// Rest is the least time between two moves. It is twice as long after each further move, up to maxRests of them,
+	// until there was none for four times as long.
 	Rest time.Duration
 }
 
 // The numbers of rebalancing. docs/balancing.md tells why.
 const (
-	// tolerance is by how much a server may stand above the mean before it is worth a move.
-	tolerance = 1.05
+	// tolerance is by how much a server may stand above the mean before it is worth a move. A fleet is even within
+	// 1.05; a client that has a sample only aims a little closer, so that an estimate a hundredth too high does not
+	// make it stay.
+	tolerance = 1.04
+	// confirmSize is how many servers are asked before a move; all of them where there are no more. Few clients come to
+	// that in one interval, and a sample of sampleSize would be off by more than what they are to even out.
+	confirmSize = 32
 	// Waits between looks differ from the interval by up to a quarter.
 	unevenness = 0.25
-	// Where there is something to even out, the next look comes after this part of the interval.
-	soonerPart = 2
+	// Where there is something to even out, the next look comes after soonerPart of the interval, and after soonestPart
+	// where fewTooMany clients or less are too many: each of these looks may well pass without a move, and few clients
+	// look.
+	soonerPart, soonestPart = 2, 4
+	fewTooMany              = 3
 	// Between the two looks of a move lies the confirmPart of an interval at most, and confirmMost.
 	confirmPart = 10
 	confirmMost = 5 * time.Second
+	// A server that has more than grownMost times what it told a moment ago, and grownAnyway, did not tell the truth.
+	grownMost, grownAnyway = 2, 5
 	// maxRests bounds the rest between two moves.
 	maxRests = 12
-	// maxHealth bounds what is remembered of servers that come and go.
-	maxHealth = 1024
 )
 
 // longAgo is before everything.
@@ -63,6 +71,7 @@ type Rebalancer struct {
 	trouble time.Duration // the last that went wrong
 	moved   time.Duration // the last move
 	rest    time.Duration // after it
+	lot     float64       // of the session: whether it leaves a server that counts nobody
 	servers map[string]health
 
 	phase  phase
@@ -70,17 +79,11 @@ type Rebalancer struct {
 	ballot Ballot
 	asked  []int // the own server first
 	known  []Answer
-	table  []glass
+	table  []glass // the own server first
 	chance float64 // at the first look
 	even   float64 // the level without a difference
 	at     int     // in the table: where a reservation is asked for
 	tries  int
-}
-
-// health is what is remembered of a server.
-type health struct {
-	well  bool          // it had a count when it was last asked
-	until time.Duration // its counts are not believed before
 }
 
 // NewRebalancer returns a Rebalancer of a client without a session, which begins at now.
@@ -94,7 +97,7 @@ func NewRebalancer(config RebalanceConfig, random *rand.Rand, now time.Duration)
 }
 
 // Began says that a session has begun.
-func (r *Rebalancer) Began(now time.Duration) { r.began = now }
+func (r *Rebalancer) Began(now time.Duration) { r.began, r.lot = now, r.random.Float64() }
 
 // Troubled says that something went wrong: a session was lost, or a server failed an attempt.
 func (r *Rebalancer) Troubled(now time.Duration) { r.trouble = now }
@@ -121,10 +124,15 @@ func (r *Rebalancer) Begin(now time.Duration, ballot Ballot) Action {
 	if !r.ready(now) || len(ballot.Names) < 2 {
 		return r.stay()
 	}
-	r.asked = append(r.asked[:0], ballot.Own)
-	n := len(ballot.Names)
-	r.asked = sample(r.asked, min(sampleSize, n)-1, n, ballot.Own, r.random)
-	r.phase = looking
+	return r.ask(looking, sampleSize)
+}
+
+// ask asks so many servers, the own one among them.
+func (r *Rebalancer) ask(next phase, size int) Action {
+	n := len(r.ballot.Names)
+	r.asked = append(r.asked[:0], r.ballot.Own)
+	r.asked = sample(r.asked, min(size, n)-1, n, r.ballot.Own, r.random)
+	r.phase = next
 	return Action{Kind: Ask, Ask: r.asked}
 }
 
@@ -139,20 +147,23 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 	switch r.phase {
 	case looking:
 		r.observe(answers)
-		surplus := r.surplus()
-		if surplus == 0 {
+		surplus, perhaps := r.surplus()
+		if surplus > 0 {
+			r.lookSooner(surplus)
+		}
+		if r.random.Float64() >= perhaps {
 			return r.stay()
 		}
-		r.next = r.now + r.around(r.config.Interval/soonerPart)
-		if r.random.Float64() >= surplus {
-			return r.stay()
-		}
-		r.chance, r.phase = surplus, pausing
+		r.chance, r.phase = perhaps, pausing
 		return Action{Kind: Wait, Wait: r.upTo(min(r.config.Interval/confirmPart, confirmMost))}
 	case lookingAgain:
 		r.observe(answers)
-		surplus := r.surplus()
-		if surplus == 0 || r.random.Float64()*r.chance >= surplus {
+		surplus, _ := r.surplus()
+		if surplus == 0 {
+			return r.stay()
+		}
+		r.lookSooner(surplus)
+		if r.random.Float64()*r.chance >= surplus {
 			return r.stay()
 		}
 		return r.move()
@@ -163,13 +174,21 @@ func (r *Rebalancer) Answered(now time.Duration, answers []Answer) Action {
 	}
 }
 
+// lookSooner has the next look come soon.
+func (r *Rebalancer) lookSooner(surplus float64) {
+	part := soonerPart
+	if few := surplus * float64(r.table[0].count); few > 0 && few <= fewTooMany {
+		part = soonestPart
+	}
+	r.next = r.now + r.around(r.config.Interval/time.Duration(part))
+}
+
 // Waited says that the wait is over.
 func (r *Rebalancer) Waited() Action {
 	if r.phase != pausing {
 		return r.stay()
 	}
-	r.phase = lookingAgain
-	return Action{Kind: Ask, Ask: r.asked}
+	return r.ask(lookingAgain, confirmSize)
 }
 
 // Reserved tells what came of the reservation.
@@ -195,54 +214,6 @@ func (r *Rebalancer) Reserved(reply Reply) Action {
 
 // Settle ends the look early: the client stays.
 func (r *Rebalancer) Settle() Action { return r.stay() }
-
-// observe takes the answers in. A server that had a count when it was last asked and has none now is trouble, and so is
-// one that never had one; one that goes on having none is not.
-func (r *Rebalancer) observe(answers []Answer) {
-	r.known = append(r.known[:0], answers[:min(len(answers), len(r.asked))]...)
-	if len(r.servers) > maxHealth {
-		clear(r.servers)
-	}
-	for i := range r.known {
-		name := r.ballot.Names[r.asked[i]]
-		before, met := r.servers[name]
-		well := r.known[i].usable()
-		if !well && (before.well || !met) {
-			r.trouble = r.now
-		}
-		if !met || before.well != well {
-			before.well = well
-			r.servers[name] = before
-		}
-	}
-}
-
-// surplus is the part of the clients of the own server that are too many there; 0 where it is not worth a move.
-func (r *Rebalancer) surplus() float64 {
-	if !r.calm() {
-		return 0
-	}
-	for i := range r.known {
-		if r.now < r.servers[r.ballot.Names[r.asked[i]]].until {
-			r.known[i].Known = false
-		}
-	}
-	r.table = fill(r.table, r.asked, r.known, r.ballot.Weights)
-	if len(r.table) < 2 || 2*len(r.table) < len(r.asked) || r.table[0].index != r.ballot.Own {
-		return 0
-	}
-	r.even = evenLevel(r.table)
-	own := r.table[0]
-	if own.count <= own.limit(r.even) {
-		return 0
-	}
-	return 1 - r.even*float64(own.share)/float64(own.count)
-}
-
-// limit is the most that is not worth a move.
-func (g glass) limit(even float64) int {
-	return int(math.Ceil(min(tolerance*even*float64(g.share)-roundingSlack, maxBound)))
-}
 
 // move asks for a reservation at a server that is below the mean, under the bound that it stays there.
 func (r *Rebalancer) move() Action {
@@ -270,11 +241,8 @@ func (r *Rebalancer) checked(answers []Answer) Action {
 // count those that come, in which case it is not believed for a while.
 func (r *Rebalancer) settleAt(count int) Action {
 	target := r.table[r.at]
-	if count < 1 {
-		name := r.ballot.Names[target.index]
-		doubted := r.servers[name]
-		doubted.until = r.now + r.config.Rest
-		r.servers[name] = doubted
+	if count < 1 || count > grownMost*(target.count+grownAnyway) {
+		r.doubt(target.index, 1)
 		return r.stay()
 	}
 	if count > target.limit(r.even) {

@@ -149,27 +149,48 @@ func TestRebalancerFillsTheWater(t *testing.T) {
 	}
 }
 
-func TestRebalancerAsksASample(t *testing.T) {
+func TestRebalancerAsksASampleAndMoreBeforeItMoves(t *testing.T) {
 	t.Parallel()
 	met := make(map[int]bool)
 	for seed := range uint64(200) {
-		l := newLooking(seed, 30)
+		l := newLooking(seed, 50)
 		l.now, l.ballot.Own = time.Minute, 17
-		l.answer = func(int, int) decide.Answer { return decide.Answer{Known: true, Connections: 10} }
-		l.look(t)
-		if len(l.asked) != 1 || len(l.asked[0]) != 8 || l.asked[0][0] != 17 {
-			t.Fatalf("asked %v, want the own server and 7 others, once", l.asked)
+		l.answer = func(index, _ int) decide.Answer {
+			return decide.Answer{Known: true, Connections: 10 + 30*max(0, 1-max(index-17, 17-index))}
 		}
-		seen := make(map[int]bool)
-		for _, index := range l.asked[0] {
-			if index < 0 || index >= 30 || seen[index] {
-				t.Fatalf("asked %v", l.asked[0])
+		l.look(t)
+		if len(l.asked[0]) != 8 || len(l.asked) > 1 && len(l.asked[1]) != 32 {
+			t.Fatalf("asked %v, want 8 servers, and 32 before a move", l.asked)
+		}
+		for _, asked := range l.asked {
+			seen := make(map[int]bool)
+			for i, index := range asked {
+				if index < 0 || index >= 50 || seen[index] || (index == 17) != (i == 0) {
+					t.Fatalf("asked %v, want the own server first, and others", asked)
+				}
+				seen[index], met[index] = true, true
 			}
-			seen[index], met[index] = true, true
 		}
 	}
-	if len(met) != 30 {
-		t.Errorf("%d of 30 servers were ever asked", len(met))
+	if len(met) != 50 {
+		t.Errorf("%d of 50 servers were ever asked", len(met))
+	}
+}
+
+// The own server is in every sample, but is only one of many: what it has too much shows in any of them.
+func TestRebalancerSeesASmallSurplusInALargeFleet(t *testing.T) {
+	t.Parallel()
+	counts := make([]int, 30)
+	for i := range counts {
+		counts[i] = 20
+	}
+	counts[0], counts[1] = 22, 18
+	if got, _ := chance(t, 30, func(l *looking) { l.counts(counts...) }); got < .06 || got > 2./22+.01 {
+		t.Errorf("moved in %.3f of all looks, want about %.3f", got, 2./22)
+	}
+	counts[0], counts[1] = 21, 19
+	if got, _ := chance(t, 30, func(l *looking) { l.counts(counts...) }); got > 0 {
+		t.Errorf("moved in %.3f of all looks of an even fleet", got)
 	}
 }
 
@@ -217,13 +238,14 @@ func TestRebalancerAndReservations(t *testing.T) {
 		reserved int
 		asked    int
 	}{
-		"granted":                               {granted(1), 0, true, 1, 2},
-		"granted by one that counts nobody":     {granted(0), 0, false, 1, 2},
-		"granted where too many came":           {granted(37), 0, false, 1, 2},
-		"failed":                                {func(decide.Action) decide.Reply { return decide.Reply{} }, 0, false, 1, 2},
-		"a stock server":                        {stock, 1, true, 1, 3},
-		"a stock server that counts nobody":     {stock, 0, false, 1, 3},
-		"a stock server to which too many came": {stock, 37, false, 1, 3},
+		"granted":                                {granted(1), 0, true, 1, 2},
+		"granted by one that counts nobody":      {granted(0), 0, false, 1, 2},
+		"granted where too many came":            {granted(37), 0, false, 1, 2},
+		"granted by one that had more than told": {granted(30), 0, false, 1, 2},
+		"failed":                                 {func(decide.Action) decide.Reply { return decide.Reply{} }, 0, false, 1, 2},
+		"a stock server":                         {stock, 1, true, 1, 3},
+		"a stock server that counts nobody":      {stock, 0, false, 1, 3},
+		"a stock server to which too many came":  {stock, 37, false, 1, 3},
 		"refused everywhere": {func(decide.Action) decide.Reply {
 			return decide.Reply{Refused: true, Identified: true, Count: 34}
 		}, 0, false, 2, 2},
@@ -303,6 +325,112 @@ func (l *looking) answered(t *testing.T, answers ...decide.Answer) {
 	l.reply = func(decide.Action) decide.Reply { return decide.Reply{Granted: true, Identified: true, Count: 1} }
 }
 
+// session is a client that has just begun one at a server, and looks for so long: it returns where it went first.
+func session(t *testing.T, l *looking, patience time.Duration) int {
+	t.Helper()
+	l.rebalancer.Began(l.now)
+	for began := l.now; l.now < began+patience; {
+		if pick := l.look(t); pick != decide.None {
+			return pick
+		}
+	}
+	return decide.None
+}
+
+// One server that says much more than is true does not keep the others from being even: it is left out when that does not
+// change. While it comes down it is heeded.
+func TestRebalancerLeavesOutServersThatStayAbove(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		above func(now time.Duration) int
+		moves bool
+	}{
+		"one that stays":      {func(time.Duration) int { return 1000 }, true},
+		"one beyond reason":   {func(time.Duration) int { return math.MaxInt }, true},
+		"one that comes down": {func(now time.Duration) int { return int(1000 * math.Pow(.8, now.Minutes())) }, false},
+	} {
+		moved, soon := 0, 0
+		for seed := range uint64(50) {
+			l := newLooking(seed, 6)
+			l.answer = func(index, _ int) decide.Answer {
+				counts := []int{75, 75, 75, 0, 0, tt.above(l.now)}
+				return decide.Answer{Known: true, Connections: counts[index]}
+			}
+			if pick := session(t, l, 4*time.Minute); pick != decide.None {
+				moved++
+				if l.now < 2*time.Minute {
+					soon++
+				}
+				if pick != 3 && pick != 4 {
+					t.Errorf("%s: moved to server %d", name, pick)
+				}
+			}
+		}
+		if tt.moves != (moved > 25) || soon > 0 {
+			t.Errorf("%s: %d of 50 clients moved within 4 minutes, %d of them within 2", name, moved, soon)
+		}
+	}
+}
+
+// A server that counts nobody although the client itself is there loses as many as would not be there by random picks.
+func TestRebalancerLeavesAServerThatDoesNotCountIt(t *testing.T) {
+	t.Parallel()
+	moved, back := 0, 0
+	for seed := range uint64(500) {
+		l := newLooking(seed, 5)
+		l.counts(0, 90, 90, 90, 90)
+		if pick := session(t, l, time.Hour); pick == decide.None {
+			continue
+		}
+		moved++
+		l.ballot.Own = 1
+		if seed%10 == 0 && session(t, l, 50*time.Minute) != decide.None {
+			back++
+		}
+	}
+	if moved < 360 || moved > 440 || back > 0 {
+		t.Errorf("%d of 500 left, want about 400: %d came back within the hour", moved, back)
+	}
+	for name, counts := range map[string][]int{"none counts anybody": {0, 0, 0, 0, 0}, "hardly anybody": {0, 1, 0, 1, 0}} {
+		l := newLooking(1, 5)
+		l.counts(counts...)
+		if pick := session(t, l, time.Hour); pick != decide.None {
+			t.Errorf("%s: moved to %d", name, pick)
+		}
+	}
+}
+
+// Moving to a server that falls again and again is of no use.
+func TestRebalancerKeepsAwayFromAServerThatFallsAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	for falls, want := range map[int]bool{1: true, 2: true, 3: false, 5: false} {
+		moved := 0
+		for seed := range uint64(50) {
+			l := newLooking(seed, 4)
+			l.now, l.reply = time.Minute, func(decide.Action) decide.Reply { return decide.Reply{} } // nobody moves yet
+			fallen := false
+			l.answer = func(index, _ int) decide.Answer {
+				return decide.Answer{Known: index < 3 || !fallen, Connections: []int{60, 60, 60, 0}[index]}
+			}
+			for range falls {
+				l.look(t)
+				fallen = true
+				l.now += time.Minute
+				l.look(t)
+				fallen = false
+				l.now += time.Minute
+			}
+			l.reply = func(decide.Action) decide.Reply { return decide.Reply{Granted: true, Identified: true, Count: 1} }
+			if session(t, l, 4*time.Minute) == 3 {
+				moved++
+			}
+		}
+		if (moved > 25) != want {
+			t.Errorf("after %d falls %d of 50 moved there within 4 minutes", falls, moved)
+		}
+	}
+}
+
 func TestRebalancerLooksAtIntervals(t *testing.T) {
 	t.Parallel()
 	r := decide.NewRebalancer(patience(), seeded(1), time.Hour)
@@ -323,7 +451,21 @@ func TestRebalancerLooksAtIntervals(t *testing.T) {
 	for l.counts(20, 18); l.questions == 0; {
 		l.look(t)
 	}
-	l.counts(100, 90) // uneven
+	l.counts(110, 80) // uneven
+	for range 20 {
+		if l.look(t); l.questions == 1 && (l.rebalancer.Next()-l.now < 11*time.Second || l.rebalancer.Next()-l.now > 19*time.Second) {
+			t.Errorf("next look after %v where 15 are too many", l.rebalancer.Next()-l.now)
+		}
+		l.now += 2 * time.Hour // longer than it rests
+	}
+	l.counts(22, 18)
+	for range 20 {
+		if l.look(t); l.questions == 1 && l.rebalancer.Next()-l.now > 9500*time.Millisecond {
+			t.Errorf("next look after %v where 2 are too many", l.rebalancer.Next()-l.now)
+		}
+		l.now += 2 * time.Hour
+	}
+	l.counts(100, 90)
 	for range 100 {
 		l.look(t)
 		if wait := l.rebalancer.Next() - l.now; l.questions == 1 && wait > 37500*time.Millisecond {
