@@ -28,9 +28,9 @@ const (
 )
 
 const simulateHelp = `
-Simulate a fleet of clients and the servers that they spread over. The decisions are those of the real client, the same
-code; servers, network and time are simulated, so an hour passes in moments. Each algorithm meets the same scenario, and
-the one that spreads its clients best comes out closest to 1:
+Simulate a fleet of clients and the servers that they spread over. The decisions of classic, evenkeel and rebalancing are
+made by the code of the real client; servers, network and time are simulated, so an hour passes in moments. Each
+algorithm meets the same scenario, and the one that spreads its clients best comes out closest to 1:
 
   random          picks blindly
   round-robin     takes turns from a random start
