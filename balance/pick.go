@@ -4,54 +4,10 @@
 package balance
 
 import (
-	"math/bits"
 	"math/rand/v2"
 
 	"github.com/evenkeel-go/evenkeel/discover"
 )
-
-// none is the index of no candidate.
-const none = -1
-
-// pickLeast returns the index of the observation with the lowest (connections+1)/weight, ties broken at random, or none
-// when no observation has a count. It allocates nothing.
-func pickLeast(observations []Observation, random *rand.Rand) int {
-	best, ties := none, uint64(0)
-	for i := range observations {
-		if observations[i].Err != nil {
-			continue
-		}
-		order := -1
-		if best != none {
-			order = compareLoad(&observations[i], &observations[best])
-		}
-		switch {
-		case order < 0:
-			best, ties = i, 1
-		case order == 0:
-			// Each of the ties so far stays with the same chance.
-			if ties++; random.Uint64N(ties) == 0 {
-				best = i
-			}
-		}
-	}
-	return best
-}
-
-// compareLoad compares what the load of a and b would be with one more client, (connections+1)/weight, exactly: the
-// fractions are brought to one denominator in 128 bits.
-func compareLoad(a, b *Observation) int {
-	aHigh, aLow := bits.Mul64(uint64(a.Count.Connections)+1, capacity(b.Endpoint))
-	bHigh, bLow := bits.Mul64(uint64(b.Count.Connections)+1, capacity(a.Endpoint))
-	switch {
-	case aHigh < bHigh, aHigh == bHigh && aLow < bLow:
-		return -1
-	case aHigh == bHigh && aLow == bLow:
-		return 0
-	default:
-		return 1
-	}
-}
 
 // pickRandom returns the index of a candidate, drawn in proportion to the weights. It needs at least one candidate and
 // allocates nothing.

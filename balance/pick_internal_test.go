@@ -4,141 +4,15 @@
 package balance
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/evenkeel-go/evenkeel/discover"
 )
 
-var errSilent = errors.New("silent")
-
-// seen is one observation in a table.
-type seen struct {
-	connections int
-	weight      uint16
-	err         error
-}
-
-func observe(all ...seen) []Observation {
-	observations := make([]Observation, len(all))
-	for i, s := range all {
-		observations[i] = Observation{
-			Endpoint: discover.Endpoint{Host: fmt.Sprintf("n%d", i), Port: 1, Weight: s.weight},
-			Count:    Count{Connections: s.connections},
-			Err:      s.err,
-		}
-	}
-	return observations
-}
-
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
-
-func TestPickLeast(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name string
-		seen []seen
-		want []int // each must be picked at some time, and nothing else ever
-	}{
-		{"nothing", nil, []int{none}},
-		{"one", []seen{{connections: 7}}, []int{0}},
-		{"the fewest", []seen{{connections: 3}, {connections: 1}, {connections: 2}}, []int{1}},
-		{"two are equally good", []seen{{connections: 1}, {connections: 2}, {connections: 1}}, []int{0, 2}},
-		{"all are equally good", []seen{{}, {}, {}}, []int{0, 1, 2}},
-		{"a candidate that failed never wins", []seen{{connections: 0, err: errSilent}, {connections: 9}}, []int{1}},
-		{"all failed", []seen{{err: errSilent}, {err: errSilent}}, []int{none}},
-		{"equal weights do not matter", []seen{{connections: 3, weight: 5}, {connections: 2, weight: 5}}, []int{1}},
-		{"a bigger server takes more", []seen{{connections: 3, weight: 1}, {connections: 5, weight: 2}}, []int{1}},
-		{"but not too much", []seen{{connections: 3, weight: 1}, {connections: 9, weight: 2}}, []int{0}},
-		{"the client itself counts: 1/1 is less than 2/1.5", []seen{{connections: 0, weight: 2}, {connections: 1, weight: 3}}, []int{0}},
-		{"equal after scaling", []seen{{connections: 1, weight: 1}, {connections: 3, weight: 2}}, []int{0, 1}},
-		{"weight 0 is a tenth of weight 1", []seen{{connections: 0, weight: 0}, {connections: 8, weight: 1}}, []int{1}},
-		{"weight 0 is no less than a tenth", []seen{{connections: 0, weight: 0}, {connections: 10, weight: 1}}, []int{0}},
-		{"weight 0 equals a tenth", []seen{{connections: 0, weight: 0}, {connections: 9, weight: 1}}, []int{0, 1}},
-		{"the largest counts do not overflow", []seen{{connections: math.MaxInt, weight: 65535}, {connections: math.MaxInt, weight: 65534}}, []int{0}},
-		{"the largest counts are told apart", []seen{{connections: math.MaxInt}, {connections: math.MaxInt - 1}}, []int{1}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			random := seeded(1)
-			observations := observe(test.seen...)
-			var picked []int
-			for range 200 {
-				if got := pickLeast(observations, random); !slices.Contains(picked, got) {
-					picked = append(picked, got)
-				}
-			}
-			slices.Sort(picked)
-			if !slices.Equal(picked, test.want) {
-				t.Errorf("picked %v, want %v", picked, test.want)
-			}
-		})
-	}
-}
-
-func TestPickLeastBreaksTiesEvenly(t *testing.T) {
-	t.Parallel()
-	const rounds, ties = 30_000, 3
-	random, picks := seeded(7), make([]int, 4)
-	observations := observe(seen{connections: 1}, seen{connections: 9}, seen{connections: 1}, seen{connections: 1})
-	for range rounds {
-		picks[pickLeast(observations, random)]++
-	}
-	for i, want := range []int{rounds / ties, 0, rounds / ties, rounds / ties} {
-		if deviation := math.Abs(float64(picks[i] - want)); deviation > 6*math.Sqrt(rounds/ties) {
-			t.Errorf("candidate %d was picked %d times of %d, want about %d", i, picks[i], rounds, want)
-		}
-	}
-}
-
-func TestPickLeastIsAlwaysTheMinimum(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		observations := observe(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) seen {
-			s := seen{
-				connections: rapid.IntRange(0, 1000).Draw(t, "connections"),
-				weight:      rapid.Uint16Range(0, 300).Draw(t, "weight"),
-			}
-			if rapid.IntRange(0, 3).Draw(t, "failed") == 0 {
-				s.err = errSilent
-			}
-			return s
-		}), 1, 20).Draw(t, "observations")...)
-		got := pickLeast(observations, seeded(rapid.Uint64().Draw(t, "seed")))
-		// Plain arithmetic in thousands of a tenth, which is exact enough for numbers of this size: no two loads that
-		// differ are closer than 1/(3000*3000).
-		load := func(o Observation) float64 {
-			if o.Err != nil {
-				return math.Inf(1)
-			}
-			weight := 10 * float64(o.Endpoint.Weight)
-			if weight == 0 {
-				weight = 1
-			}
-			return float64(o.Count.Connections+1) / weight
-		}
-		least := math.Inf(1)
-		for _, o := range observations {
-			least = min(least, load(o))
-		}
-		switch {
-		case math.IsInf(least, 1) && got != none:
-			t.Fatalf("picked %d, want none: nobody answered", got)
-		case math.IsInf(least, 1):
-		case got == none:
-			t.Fatal("picked none, but somebody answered")
-		case load(observations[got]) > least+1e-9:
-			t.Fatalf("picked %d with load %g, the least is %g", got, load(observations[got]), least)
-		}
-	})
-}
 
 func TestPickRandomIsProportionalToTheWeights(t *testing.T) {
 	t.Parallel()
@@ -176,33 +50,19 @@ func TestPickRandomIsProportionalToTheWeights(t *testing.T) {
 	}
 }
 
-func TestPicksDoNotAllocate(t *testing.T) {
-	random := seeded(1)
-	observations := observe(make([]seen, 100)...)
-	candidates := make([]discover.Endpoint, 100)
-	if n := testing.AllocsPerRun(100, func() { pickLeast(observations, random) }); n != 0 {
-		t.Errorf("pickLeast allocates %v times", n)
-	}
+func TestPickRandomDoesNotAllocate(t *testing.T) {
+	random, candidates := seeded(1), make([]discover.Endpoint, 100)
 	if n := testing.AllocsPerRun(100, func() { pickRandom(candidates, random) }); n != 0 {
-		t.Errorf("pickRandom allocates %v times", n)
+		t.Errorf("it allocates %v times", n)
 	}
 }
 
 func BenchmarkPick(b *testing.B) {
 	for _, n := range []int{3, 100} {
-		random := seeded(1)
-		observations := make([]Observation, n)
-		candidates := make([]discover.Endpoint, n)
+		random, candidates := seeded(1), make([]discover.Endpoint, n)
 		for i := range n {
 			candidates[i].Weight = uint16(i % 3)
-			observations[i] = Observation{Endpoint: candidates[i], Count: Count{Connections: i % 10}}
 		}
-		b.Run(fmt.Sprintf("strategy=least-connections/endpoints=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				pickLeast(observations, random)
-			}
-		})
 		b.Run(fmt.Sprintf("strategy=random/endpoints=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
