@@ -101,8 +101,8 @@ func boundIn(query string) (bound int, ok bool) {
 	if !values.Has(extension.Bound) {
 		return -1, true
 	}
-	parsed, err := strconv.ParseUint(values.Get(extension.Bound), 10, 31)
-	return int(parsed), err == nil
+	parsed, err := strconv.ParseUint(values.Get(extension.Bound), 10, 32)
+	return int(parsed), err == nil && parsed <= extension.MaxBound
 }
 
 // releaseID returns the id of a path that a reservation is released by.
