@@ -113,7 +113,7 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 	answer = reply{addr: conn.addr, rtt: time.Since(start)}
 	if err != nil {
 		if ctx.Err() != nil && answer.rtt >= silenceAfter {
-			p.pool.retire(t, conn) // it may be dead without knowing: the next probe gets a fresh one
+			p.pool.retire(t, conn, start) // it may be dead without knowing: the next probe gets a fresh one
 		}
 		if said, ok := errors.AsType[http2.StreamError](err); ok && said.Code == http2.ErrCodeRefusedStream {
 			p.pool.heard(t, conn)

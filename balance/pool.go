@@ -150,12 +150,13 @@ func (p *pool) heard(t *target, conn *pooledConn) {
 	}
 }
 
-// retire keeps the connection from taking more requests. It is closed when those under way have ended; HTTP/2 never
-// finds that of a dead connection, so also when every call that can still be waiting for it has timed out.
-func (p *pool) retire(t *target, conn *pooledConn) {
+// retire keeps the connection from taking more requests, unless there was an answer on it since one was sent that has none:
+// then it is that one request that takes long. It is closed when those under way have ended; HTTP/2 never finds that of a
+// dead connection, so also when every call that can still be waiting for it has timed out.
+func (p *pool) retire(t *target, conn *pooledConn, sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if conn.retired.IsZero() {
+	if conn.retired.IsZero() && !conn.lastUsed.After(sent) {
 		conn.retired = time.Now()
 		t.serveLocked() // another one may be made in its place
 	}

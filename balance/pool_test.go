@@ -161,6 +161,34 @@ func TestASilentConnectionIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// In a crowd one answer may be late: the connection serves the others, and to leave it would cost all of them a handshake.
+func TestAConnectionWithAnswersIsNotSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hang atomic.Bool
+		m := meet(t, http2, func(w http.ResponseWriter, r *http.Request) {
+			if hang.Swap(false) {
+				<-r.Context().Done()
+			}
+			_, _ = io.WriteString(w, "7")
+		})
+		hang.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		late := countLater(ctx, m.prober, somewhere)
+		time.Sleep(time.Second)
+		if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil {
+			t.Error(got.err)
+		}
+		if got := <-late; !errors.Is(got.err, context.DeadlineExceeded) {
+			t.Errorf("got %+v, want a timeout", got)
+		}
+		if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil || m.dialled() != 1 {
+			t.Errorf("got %v after %d connections, want a count on the first one", got.err, m.dialled())
+		}
+	})
+}
+
 func TestADeadConnectionIsReplacedAndClosed(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, p protocol) {
