@@ -14,7 +14,7 @@ import (
 //
 // It has no deadline to tell, since nobody knows it. Its owner must call end.
 type patience struct {
-	context.Context // of the caller
+	context.Context //nolint:containedctx // it is one: that of the caller, with less time
 
 	done   chan struct{} // closed when err is set
 	unhook func() bool   // from the caller's context
