@@ -6,6 +6,7 @@ package balance_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -198,4 +199,76 @@ func TestWhoWaitsGetsAFreshConnectionForADeadOne(t *testing.T) {
 			t.Errorf("got %v after %v, want a count once the others have given up", got.err, got.after)
 		}
 	})
+}
+
+// herd lets clients that share a prober select among servers that hold their answers for a second, and returns the busiest
+// server's clients over the mean.
+func herd(t *testing.T, classic bool) float64 {
+	t.Helper()
+	const clients, servers = 1000, 10 // of which 200 decide at once
+	var mu sync.Mutex
+	counts := map[string]int{}
+	m := meet(t, h2c, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(500 * time.Millisecond)
+		mu.Lock()
+		if r.Method == http.MethodPost {
+			counts[r.Host]++
+		}
+		count := counts[r.Host]
+		mu.Unlock()
+		time.Sleep(500 * time.Millisecond)
+		if r.Method == http.MethodGet {
+			_, _ = fmt.Fprint(w, count)
+		}
+	})
+	candidates := make([]discover.Endpoint, servers)
+	for i := range candidates {
+		candidates[i] = somewhere
+		candidates[i].Port += uint16(i)
+	}
+	var all sync.WaitGroup
+	for seed := range uint64(clients) {
+		all.Go(func() {
+			strategy := newLeastConnections(t, balance.LeastConnectionsConfig{MaxJitter: 5 * time.Second, Classic: classic, Prober: m.prober})
+			balance.SeedForTest(strategy, seed)
+			selection, err := strategy.Select(t.Context(), candidates)
+			if err != nil || !selection.Reservation.Made {
+				t.Errorf("no reservation: %v, %v", err, selection.ReserveErr)
+			}
+			for _, o := range selection.Observations {
+				if o.Err != nil || o.Silent {
+					t.Errorf("no count of %s: %v", o.Endpoint, o.Err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	most := 0
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	return float64(most*servers) / clients
+}
+
+// Old counts are all that makes the classic form collapse, and what it does not do to the default: no request fails.
+func TestACrowdThatSharesAProberMissesNothing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		classic     bool
+		least, most float64
+	}{
+		"classic": {true, 1.8, 4},
+		"default": {false, 1, 1.2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				if got := herd(t, tt.classic); got < tt.least || got > tt.most {
+					t.Errorf("max/mean %v, want %v to %v", got, tt.least, tt.most)
+				} else {
+					t.Logf("max/mean %v", got)
+				}
+			})
+		})
+	}
 }
