@@ -119,31 +119,36 @@ func (a *attempter) attempt(life context.Context, e errand) (gen *generation, er
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(life)}
 		}
 		round.Failed(selection.Endpoint)
-		a.failed(life, selection, failure) // also when it took the rest of the attempt's time
+		a.failed(life, a.releaser(), selection, failure) // also when it took the rest of the attempt's time
 		if ctx.Err() != nil {
 			return nil, &AttemptError{Failures: failures, Err: context.Cause(ctx)}
 		}
 	}
 }
 
-// failed takes down that a pick could not be used, and gives back the place that was reserved there.
-func (a *attempter) failed(life context.Context, selection balance.Selection, failure *EndpointError) {
+// failed takes down that a pick could not be used, and gives back the place that by has reserved there.
+func (a *attempter) failed(life context.Context, by balance.Releaser, selection balance.Selection, failure *EndpointError) {
 	a.penalties.Fail(selection.Endpoint.Addr(), time.Now())
 	a.emit(Event{Kind: EventCandidateFailed, Endpoint: selection.Endpoint, Err: failure})
-	a.giveBack(life, selection)
+	a.giveBack(life, by, selection)
 }
 
-// giveBack gives a reservation up for which nobody comes, where it has an id and the strategy can. Nobody waits for that:
+// releaser is the strategy, where it can give up what it has reserved; else nil.
+func (a *attempter) releaser() balance.Releaser {
+	releaser, _ := a.strategy.(balance.Releaser) // nil will do
+	return releaser
+}
+
+// giveBack gives a reservation up for which nobody comes, where it has an id and who has made it can. Nobody waits for that:
 // what is not given up ends by itself.
-func (a *attempter) giveBack(life context.Context, selection balance.Selection) {
-	releaser, ok := a.strategy.(balance.Releaser)
-	if !ok || selection.Reservation.ID == "" {
+func (a *attempter) giveBack(life context.Context, by balance.Releaser, selection balance.Selection) {
+	if by == nil || selection.Reservation.ID == "" {
 		return
 	}
 	a.background(func() {
 		ctx, cancel := context.WithTimeout(life, releaseLimit)
 		defer cancel()
-		_ = releaser.Release(ctx, selection.Endpoint, selection.Reservation.ID) // it ends by itself otherwise
+		_ = by.Release(ctx, selection.Endpoint, selection.Reservation.ID) // it ends by itself otherwise
 	})
 }
 
@@ -200,23 +205,6 @@ func find(endpoints []discover.Endpoint, addr string) *discover.Endpoint {
 		}
 	}
 	return nil
-}
-
-// worthMoving says whether a selection is a reason to leave the server with the Addr of own, which counts this client
-// too: moving must leave the busier of the two less busy than it is now.
-func worthMoving(selection balance.Selection, own string) bool {
-	picked := selection.Endpoint.Addr()
-	here, there := -1, -1
-	for _, o := range selection.Observations {
-		switch {
-		case o.Err != nil:
-		case o.Endpoint.Addr() == own:
-			here = o.Count.Connections
-		case o.Endpoint.Addr() == picked:
-			there = o.Count.Connections
-		}
-	}
-	return picked != own && (here < 0 || there < 0 || there+1 < here)
 }
 
 // open dials the selected server and begins the session there. life bounds the session, ctx the attempt.

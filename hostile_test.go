@@ -6,6 +6,7 @@ package evenkeel_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"strings"
@@ -267,12 +268,18 @@ func loopbackInterface(t *testing.T) string {
 
 // countingHere is a prober whose first server has as many connections as the test says.
 type countingHere struct {
-	counts   map[string]int
-	reserved atomic.Int64
+	counts     map[string]int
+	capacities map[string]int // told of the servers that are in it
+	draining   string         // the host of one that is
+	reserved   atomic.Int64
 }
 
 func (p *countingHere) Count(_ context.Context, e discover.Endpoint) (balance.Count, error) {
-	return balance.Count{Connections: p.counts[e.Host]}, nil
+	count := balance.Count{Connections: p.counts[e.Host]}
+	if capacity := p.capacities[e.Host]; capacity > 0 || p.draining == e.Host {
+		count.Load = &balance.Load{Capacity: capacity, Draining: p.draining == e.Host}
+	}
+	return count, nil
 }
 
 func (p *countingHere) Reserve(context.Context, discover.Endpoint, balance.ReserveRequest) (balance.Reservation, error) {
@@ -283,21 +290,42 @@ func (p *countingHere) Reserve(context.Context, discover.Endpoint, balance.Reser
 func TestReselectMovesOnlyWhereThatEvensTheServersOut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		own, other int
-		moves      bool
+		own, other             int
+		ownWeight, otherWeight uint16
+		capacities             map[string]int
+		draining               string
+		moves                  bool
 	}{
-		"one more than there, which would be one less": {5, 4, false},
-		"as many there":  {5, 5, false},
-		"two less there": {5, 3, true},
+		"one more than there, which would be one less": {own: 5, other: 4},
+		"as many there":                         {own: 5, other: 5},
+		"two less there":                        {own: 5, other: 3, moves: true},
+		"more there, but less for its weight":   {own: 50, other: 100, ownWeight: 1, otherWeight: 10, moves: true},
+		"less there, but more for its weight":   {own: 100, other: 50, ownWeight: 10, otherWeight: 1},
+		"weight 0 is a tenth of weight 1":       {own: 2, other: 10, ownWeight: 0, otherWeight: 1, moves: true},
+		"more there, but less for its capacity": {own: 50, other: 100, capacities: map[string]int{"a": 1, "b": 10}, moves: true},
+		"less there, but more for its capacity": {own: 100, other: 50, capacities: map[string]int{"a": 10, "b": 1}},
+		"one without a capacity counts as one":  {own: 50, other: 100, capacities: map[string]int{"b": 10}, moves: true},
+		"capacities go before weights": {
+			own: 50, other: 100, ownWeight: 10, otherWeight: 1, capacities: map[string]int{"a": 1, "b": 10}, moves: true,
+		},
+		"counts beyond all reason":   {own: math.MaxInt, other: math.MaxInt, ownWeight: 1, otherWeight: 65535, moves: true},
+		"the own server wants to go": {own: 5, other: 9, draining: "a", moves: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c := newMemoryCluster(t, "a", "b")
-				p := &countingHere{counts: map[string]int{"a": 0, "b": 9}}
+				p := &countingHere{counts: map[string]int{"a": 0, "b": 1 << 20}}
 				conn, events := c.connect(t, "chronicle://a,b",
-					evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{Prober: p}))
+					evenkeel.WithLeastConnections(balance.LeastConnectionsConfig{Prober: p}),
+					evenkeel.WithResolver(discover.Static(
+						discover.Endpoint{Host: "a", Port: 35000, Weight: tt.ownWeight},
+						discover.Endpoint{Host: "b", Port: 35000, Weight: tt.otherWeight},
+					)))
 				events.await(t, evenkeel.EventConnected, 1)
-				p.counts = map[string]int{"a": tt.own, "b": tt.other}
+				if conn.Server().Host != "a" {
+					t.Fatalf("on %s, want a", conn.Server())
+				}
+				p.counts, p.capacities, p.draining = map[string]int{"a": tt.own, "b": tt.other}, tt.capacities, tt.draining
 				reserved := p.reserved.Load()
 				if err := conn.Reselect(t.Context()); err != nil {
 					t.Fatal(err)

@@ -140,9 +140,9 @@ func (a *attempter) relocate(
 	case failure == nil:
 		return gen, nil
 	case look.Err() == nil:
-		a.failed(life, selection, failure)
+		a.failed(life, rebalancer, selection, failure)
 	default: // it was not the server's fault
-		a.giveBack(life, selection)
+		a.giveBack(life, rebalancer, selection)
 	}
 	return nil, failure
 }

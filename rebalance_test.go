@@ -361,6 +361,27 @@ func TestAPlaceIsGivenBackWhenTheServerCannotBeUsed(t *testing.T) {
 	})
 }
 
+// Round-robin reserves nothing and can give nothing back: who has reserved does.
+func TestAPlaceToMoveToIsGivenBackWhateverTheStrategy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newMemoryCluster(t, "a", "b")
+		c.refuse.Store("a", true)
+		p := &tilting{counts: heavy(func() string { return "b:35000" }, 2), names: true}
+		_, events := c.connectRebalancing(t, p)
+		events.await(t, evenkeel.EventConnected, 1)
+		var reserved, released []string
+		for began := time.Now(); len(reserved) == 0 && time.Since(began) < time.Hour; {
+			time.Sleep(10 * time.Second)
+			p.mu.Lock()
+			reserved, released = slices.Clone(p.reserved), slices.Clone(p.released)
+			p.mu.Unlock()
+		}
+		if !slices.Equal(reserved, []string{"a:35000"}) || !slices.Equal(released, []string{"a:35000 place-at-a"}) {
+			t.Errorf("reserved at %v, released %v, want the place at a given back", reserved, released)
+		}
+	})
+}
+
 func TestRebalancingThatCannotWorkIsRefused(t *testing.T) {
 	t.Parallel()
 	rebalance := evenkeel.WithRebalance(balance.RebalanceConfig{})

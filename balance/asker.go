@@ -44,20 +44,15 @@ func newLife() (life func() (context.Context, context.CancelFunc), end context.C
 // probe asks candidates and returns what they said and when, in their order, when the round is over. It returns nil when
 // ctx is done before.
 func (a *asker) probe(ctx context.Context, candidates []discover.Endpoint) ([]Observation, []time.Time) {
-	askCtx, cancel := context.WithTimeout(ctx, a.timeout)
+	askCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := a.ask(askCtx, candidates)
-	overdue := time.NewTimer(a.timeout + lateProber)
-	defer overdue.Stop()
-
 	began := time.Now()
+	answers := a.ask(askCtx, candidates, began)
 	round := newRound(candidates, a.silent, began)
 	for !round.over() {
 		select {
 		case one := <-answers:
 			round.add(one)
-		case <-overdue.C:
-			round.giveUp()
 		case <-ctx.Done():
 			return nil, nil // a round cut short says nothing about silence
 		}
@@ -68,7 +63,7 @@ func (a *asker) probe(ctx context.Context, candidates []discover.Endpoint) ([]Ob
 
 // ask starts the probes. Each candidate gets exactly one answer, which fits into the channel: nobody needs to wait for
 // probes that the round no longer waits for. They end with ctx, as the contract of Prober says.
-func (a *asker) ask(ctx context.Context, candidates []discover.Endpoint) <-chan answer {
+func (a *asker) ask(ctx context.Context, candidates []discover.Endpoint, began time.Time) <-chan answer {
 	answers := make(chan answer, len(candidates))
 	order := a.rand.Perm(len(candidates)) // so that it is not always the last ones that miss their turn
 	endpoints := make([]discover.Endpoint, len(candidates))
@@ -76,28 +71,54 @@ func (a *asker) ask(ctx context.Context, candidates []discover.Endpoint) <-chan 
 	var next atomic.Int64
 	for range min(len(candidates), maxAsked) {
 		go func() {
+			left := a.timeout
 			for n := next.Add(1) - 1; n < int64(len(order)); n = next.Add(1) - 1 {
-				answers <- a.askOne(ctx, order[n], endpoints[order[n]])
+				answers <- a.askOne(ctx, order[n], endpoints[order[n]], left)
+				left = a.timeout - time.Since(began) // the later ones have what is left of the round
 			}
 		}()
 	}
 	return answers
 }
 
-func (a *asker) askOne(ctx context.Context, index int, endpoint discover.Endpoint) answer {
-	if ctx.Err() != nil {
+// askOne asks a candidate, which has the time to answer. Who had less than the others and did not make it is not silent.
+func (a *asker) askOne(ctx context.Context, index int, endpoint discover.Endpoint, left time.Duration) answer {
+	if ctx.Err() != nil || left <= 0 {
 		return answer{index: index, err: countError(endpoint, errNotAsked)}
 	}
 	began := time.Now()
-	count, err := a.prober.Count(ctx, endpoint)
-	if err == nil && count.Connections < 0 {
-		err = countError(endpoint, ErrNotCount)
+	p := newPatience(ctx, left)
+	defer p.end()
+	answers := make(chan answer, 1)
+	go func() {
+		count, err := a.prober.Count(p, endpoint)
+		answers <- answer{index: index, count: count, err: err}
+	}()
+	one := p.await(answers, answer{index: index, err: countError(endpoint, errNoAnswer)})
+	one.at = time.Now()
+	one.late = one.err != nil && p.spent() && left == a.timeout
+	if one.err == nil && one.count.Connections < 0 {
+		one.err = countError(endpoint, ErrNotCount)
 	}
-	now := time.Now()
-	if count.RTT <= 0 {
-		count.RTT = now.Sub(began) // a prober that does not tell
+	one.count.settle(one.at.Sub(began))
+	return one
+}
+
+// await returns the answer of a prober, or otherwise where the prober does not end when it should.
+func (p *patience) await(answers <-chan answer, otherwise answer) answer {
+	select {
+	case one := <-answers:
+		return one
+	case <-p.done:
 	}
-	return answer{index: index, count: count, err: err, at: now, late: err != nil && ctx.Err() != nil}
+	timer := time.NewTimer(lateProber)
+	defer timer.Stop()
+	select {
+	case one := <-answers:
+		return one
+	case <-timer.C:
+		return otherwise
+	}
 }
 
 func countError(endpoint discover.Endpoint, cause error) error {
@@ -110,18 +131,19 @@ func (a *asker) reserve(ctx context.Context, winner discover.Endpoint, request R
 		reservation Reservation
 		err         error
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
+	p := newPatience(ctx, a.timeout)
+	defer p.end()
 	replies := make(chan reply, 1)
 	go func() {
-		reservation, err := a.prober.Reserve(ctx, winner, request)
+		reservation, err := a.prober.Reserve(p, winner, request)
 		replies <- reply{reservation, err}
 	}()
 	select {
 	case r := <-replies:
+		r.reservation.settle()
 		return r.reservation, r.err
-	case <-ctx.Done():
-		return Reservation{}, fmt.Errorf("reserve at %s: %w", winner.Addr(), ctx.Err())
+	case <-p.done:
+		return Reservation{}, fmt.Errorf("reserve at %s: %w", winner.Addr(), p.Err())
 	}
 }
 
@@ -143,9 +165,9 @@ func (a *asker) giveBack(ctx context.Context, endpoint discover.Endpoint, id str
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	return releaser.Release(ctx, endpoint, id)
+	p := newPatience(ctx, a.timeout)
+	defer p.end()
+	return releaser.Release(p, endpoint, id)
 }
 
 // wait waits, or returns the error of a context that ends before.

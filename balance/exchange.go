@@ -6,6 +6,7 @@ package balance
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"net/netip"
@@ -13,9 +14,15 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/evenkeel-go/evenkeel/discover"
 	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
+
+// maxRefusals is how many times a request is made again that the server had no room for: it says how many it takes when a
+// crowd may have begun to ask already.
+const maxRefusals = 8
 
 // reply is the answer to a request. Only addr is set where a connection brought none.
 type reply struct {
@@ -66,17 +73,24 @@ func (p *HTTPProber) call(ctx context.Context, q question) (reply, error) {
 	if err != nil {
 		return reply{}, connectError(ctx, err)
 	}
-	t, err := p.pool.enter(ctx, q.endpoint)
+	t, err := p.pool.enter(q.endpoint)
 	if err != nil {
 		return reply{}, err
 	}
 	defer p.pool.leave(t)
-	answer, stale, err := p.send(ctx, request, t, &q)
-	if err != nil && stale && request.Method != http.MethodPost {
-		// The server had closed the connection while it was idle. Asking again is harmless; reserving again is not.
-		answer, _, err = p.send(ctx, request, t, &q)
+	again := true
+	for refusals := 0; ; {
+		answer, stale, err := p.send(ctx, request, t, &q)
+		switch {
+		case errors.Is(err, errStreamRefused) && refusals < maxRefusals: // the server has not looked at it
+			refusals++
+		case err != nil && stale && request.Method != http.MethodPost && again:
+			// The server had closed the connection while it was idle. Asking again is harmless; reserving again is not.
+			again = false
+		default:
+			return answer, err
+		}
 	}
-	return answer, err
 }
 
 // addresses returns where the endpoint may be connected to. Behind a proxy that is one address that nobody knows.
@@ -99,7 +113,11 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 	answer = reply{addr: conn.addr, rtt: time.Since(start)}
 	if err != nil {
 		if ctx.Err() != nil && answer.rtt >= silenceAfter {
-			p.pool.retire(conn) // it may be dead without knowing: the next probe gets a fresh one
+			p.pool.retire(t, conn, start) // it may be dead without knowing: the next probe gets a fresh one
+		}
+		if said, ok := errors.AsType[http2.StreamError](err); ok && said.Code == http2.ErrCodeRefusedStream {
+			p.pool.heard(t, conn)
+			return answer, false, errStreamRefused
 		}
 		return answer, reused && ctx.Err() == nil, exchangeError(ctx, conn.cause(err))
 	}
@@ -107,7 +125,7 @@ func (p *HTTPProber) send(ctx context.Context, request *http.Request, t *target,
 	answer.header = response.Header
 	answer.body, err = io.ReadAll(io.LimitReader(response.Body, q.longest()+1))
 	_ = response.Body.Close() // an answer that was longer than allowed is cut here, whatever that says
-	p.pool.used(conn)
+	p.pool.heard(t, conn)
 	// When the time is up the connection is told so before it is closed. A server may end its answer upon that, which
 	// then looks complete.
 	if err != nil || ctx.Err() != nil {
@@ -134,7 +152,7 @@ func (p *HTTPProber) request(ctx context.Context, q *question) *http.Request {
 		if q.request.Identify {
 			request.Header.Set("Accept", extension.JSON)
 			if q.request.Bound > 0 {
-				target.RawQuery = url.Values{extension.Bound: {strconv.Itoa(q.request.Bound)}}.Encode()
+				target.RawQuery = url.Values{extension.Bound: {strconv.Itoa(min(q.request.Bound, extension.MaxBound))}}.Encode()
 			}
 		}
 	case opRelease:

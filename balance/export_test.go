@@ -46,8 +46,9 @@ func DialForTest(p *HTTPProber, dial func(context.Context, discover.Endpoint) (n
 const (
 	MaxTargetsForTest   = maxTargets
 	MaxPenaltiesForTest = maxPenalties
-	MaxIdleHTTP1ForTest = maxIdleHTTP1
-	MaxExchangesForTest = maxExchanges
+	MaxIdleForTest      = maxIdle
+	MaxConnsForTest     = maxConns
+	MaxTurnForTest      = maxTurn
 	MaxAskedForTest     = maxAsked
 )
 

@@ -6,6 +6,7 @@ package balance
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
@@ -36,54 +37,86 @@ type seat struct {
 }
 
 // conn returns a connection to one of endpoint.Addrs: one that is there, in the order of the addresses, else a new one.
-// One request is reserved on it, which the caller must use. reused says that it was there.
+// Where there is no room it waits for a turn. One request is reserved on the connection, which the caller must use. reused
+// says that it was there.
 func (p *pool) conn(ctx context.Context, t *target, endpoint discover.Endpoint) (conn *pooledConn, reused bool, err error) {
-	for {
-		conn, waiting, err := p.reserveOrFly(t, endpoint)
-		if err != nil {
+	t.queued.Add(1)
+	defer t.queued.Add(-1)
+	for flew := false; ; {
+		found, err := p.find(t, endpoint)
+		switch {
+		case err != nil:
 			return nil, false, err
+		case found.conn != nil:
+			return found.conn, true, nil
+		case found.waiter != nil:
+			conn, err := p.awaitTurn(ctx, t, found.waiter)
+			if conn != nil || err != nil {
+				return conn, true, err
+			}
+			continue
 		}
-		if conn != nil {
-			return conn, true, nil
+		conn, err := p.board(ctx, found.seat, flew)
+		if err != nil || found.seat.owner {
+			return conn, false, err
 		}
-		conn, err = p.await(ctx, waiting)
-		if err != nil && conn != nil { // it had ended by the time it was there
-			err = exchangeError(ctx, conn.cause(err))
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		if waiting.owner {
-			return conn, false, nil
-		}
+		flew = true
 	}
 }
 
-// reserveOrFly returns a connection with a request reserved, or else a seat on a flight. A flight is shared by all who
-// need a connection, unless the server is known to speak HTTP/1.1, where a connection serves one.
-func (p *pool) reserveOrFly(t *target, endpoint discover.Endpoint) (*pooledConn, seat, error) {
+// board waits for a connection that is being made. Who waits for another one, since the one before was full when it was
+// there, waits for room: that the server can be reached is known by then.
+func (p *pool) board(ctx context.Context, s seat, again bool) (*pooledConn, error) {
+	if again {
+		defer pause(ctx)()
+	}
+	conn, err := p.await(ctx, s)
+	if err != nil && conn != nil { // it had ended by the time it was there
+		err = exchangeError(ctx, conn.cause(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// found is what there is for a caller: a connection with a request reserved, else a seat on a flight, or else a turn to
+// wait for.
+type found struct {
+	conn   *pooledConn
+	seat   seat
+	waiter *waiter
+}
+
+// find finds it. A flight is shared by all who need a connection, unless the server is known to speak HTTP/1.1, where a
+// connection serves one.
+func (p *pool) find(t *target, endpoint discover.Endpoint) (found, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, seat{}, ErrProberClosed
+		return found{}, ErrProberClosed
 	}
 	if conn := t.reserveLocked(endpoint.Addrs); conn != nil {
-		return conn, seat{}, nil
+		return found{conn: conn}, nil
 	}
 	key := fmt.Sprint(endpoint.Addrs)
 	if f := t.flights[key]; f != nil && !t.http1Locked(endpoint.Addrs) {
 		f.waiters++
-		return nil, seat{flight: f}, nil
+		return found{seat: seat{flight: f}}, nil
+	}
+	if t.roomLocked() <= 0 {
+		return found{waiter: t.queueLocked(endpoint.Addrs)}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	f := &flight{target: t, key: key, cancel: cancel, done: make(chan struct{}), waiters: 1, owned: true}
 	t.flights[key] = f
+	t.flying++
 	p.flights.Go(func() {
 		defer cancel()
 		conn, err := p.connect(ctx, endpoint)
 		p.land(f, conn, err)
 	})
-	return nil, seat{flight: f, owner: true}, nil
+	return found{seat: seat{flight: f, owner: true}}, nil
 }
 
 // land publishes how a flight ended. A connection that nobody waits for any more is closed: its target may be forgotten
@@ -91,6 +124,7 @@ func (p *pool) reserveOrFly(t *target, endpoint discover.Endpoint) (*pooledConn,
 func (p *pool) land(f *flight, conn *pooledConn, err error) {
 	p.mu.Lock()
 	f.forgetLocked()
+	f.target.flying--
 	unwanted := err == nil && (p.closed || f.waiters == 0)
 	switch {
 	case err != nil:
@@ -98,6 +132,7 @@ func (p *pool) land(f *flight, conn *pooledConn, err error) {
 		err = ErrProberClosed // read by nobody, or by callers of a closed prober
 	default:
 		conn.lastUsed = time.Now()
+		conn.SetStateHook(func(*http.ClientConn) { p.stirred(f.target) })
 		f.target.conns = append(f.target.conns, conn)
 		if f.owned {
 			err = conn.Reserve()
@@ -105,6 +140,7 @@ func (p *pool) land(f *flight, conn *pooledConn, err error) {
 	}
 	f.conn, f.err = conn, err
 	close(f.done)
+	f.target.serveLocked()
 	p.mu.Unlock()
 	if unwanted {
 		closeAll([]*pooledConn{conn})

@@ -74,7 +74,9 @@ func (c ProberConfig) Validate() error {
 // HTTPProber is the Prober that asks over HTTP/2 or HTTP/1.1, whichever the server prefers.
 //
 // It keeps its connections for the next round, a minute at most, so that the reservation and the next probe of a server
-// cost no new handshake. A call ends with its context, and after 30 s at the latest. Its errors are of type *ProbeError.
+// cost no new handshake. It has 64 at most to one server, each with as many requests as the server takes; a call that finds
+// no room waits for its turn, 10 s at most. The strategies of this package do not count that as the server's time. A call
+// ends with its context, and after 30 s at the latest. Its errors are of type *ProbeError.
 // It is safe for concurrent use and meant to be shared by the clients of a process.
 type HTTPProber struct {
 	tls       *tls.Config // nil over plaintext

@@ -158,9 +158,9 @@ func TestClientsShareOneConnectionFromTheStart(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			s := startServer(t, p, answering("7"))
-			countTogether(t, newProber(t, s.trusting(p)), s.endpoint(), 200)
+			countTogether(t, newProber(t, s.trusting(p)), s.endpoint(), 100)
 			if all, _ := s.accepted(); all != 1 {
-				t.Errorf("%d connections for 200 clients, want 1", all)
+				t.Errorf("%d connections for 100 clients, want 1", all)
 			}
 		})
 	}

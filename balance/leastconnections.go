@@ -29,8 +29,8 @@ type LeastConnectionsConfig struct {
 	// MaxJitter is the upper end of the random wait before every probe round, which spreads clients that start or lose
 	// their server together. Zero means 250 ms, negative (NoJitter) means no wait; one minute is the most.
 	MaxJitter time.Duration
-	// Timeout is how long a candidate has to answer the probe, and how long the winner has to answer the reservation.
-	// Zero means 2 s; one minute is the most.
+	// Timeout is how long a candidate has to answer the probe, and how long the winner has to answer the reservation, from
+	// when an HTTPProber sends them. Zero means 2 s; one minute is the most.
 	Timeout time.Duration
 	// Classic keeps the selection to the form that all Chronicle clients have, to the letter: every candidate is probed
 	// once, the minimum wins, and the reservation is the stock one.

@@ -197,7 +197,14 @@ type memory struct {
 // meet starts a server in memory and a prober that reaches it under every endpoint. Both end with the test.
 func meet(t *testing.T, p protocol, handler http.HandlerFunc) *memory {
 	t.Helper()
+	return meetWith(t, p, handler, func(*testServer) {})
+}
+
+// meetWith does the same with a server of other settings.
+func meetWith(t *testing.T, p protocol, handler http.HandlerFunc, set func(*testServer)) *memory {
+	t.Helper()
 	m := &memory{testServer: unstarted(p, handler)}
+	set(m.testServer)
 	if err := m.Listener.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@
 package balance
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evenkeel-go/evenkeel/discover"
@@ -21,11 +23,13 @@ import (
 const (
 	// idleTimeout is how long a connection is kept unused. It outlives the longest backoff of a session (30 s).
 	idleTimeout = time.Minute
-	// maxExchanges is how many requests one server is sent at a time: less than the 100 streams that stock servers
-	// allow on a connection of HTTP/2, and the most connections of HTTP/1.1.
-	maxExchanges = 64
-	// maxIdleHTTP1 is how many idle connections of HTTP/1.1 are kept for one server. HTTP/2 needs one in all.
-	maxIdleHTTP1 = 4
+	// maxConns is how many connections to one server take requests at a time. Each has as many as the server allows: one
+	// over HTTP/1.1, 100 with stock servers over HTTP/2. Who finds no room waits for a turn.
+	maxConns = 64
+	// maxTurn is how long a caller waits for a turn, whatever its context says.
+	maxTurn = 10 * time.Second
+	// maxIdle is how many idle connections are kept for one server.
+	maxIdle = 4
 	// maxTargets bounds the memory for a source that names new endpoints all the time.
 	maxTargets = 512
 )
@@ -51,20 +55,26 @@ type targetKey struct {
 
 // target is one server: the connections to it, whatever their address.
 type target struct {
-	slots    chan struct{} // one for each caller in its turn
-	users    int           // callers between enter and leave, waiting or in their turn
+	users    int // callers between enter and leave, waiting or in their turn
 	lastUsed time.Time
 	conns    []*pooledConn
+	flying   int                // connections being made
 	flights  map[string]*flight // by the addresses that they may end up on
+	perConn  int                // how many requests a connection takes at a time; 0 while that is not known
+	line     list.List          // of *waiter: the callers that wait for room, in the order in which they came
+	// queued is how many callers look for room or wait for it. The hooks of connections read it without pool.mu, which may
+	// be held by who has called them.
+	queued atomic.Int64
 }
 
-// pooledConn is one connection. Its last two fields are guarded by pool.mu.
+// pooledConn is one connection. Its last three fields are guarded by pool.mu.
 type pooledConn struct {
 	*http.ClientConn
 	secured  *tls.Conn        // nil without TLS
 	hearing  *certerr.Hearing // what TLS stands on; nil without
 	addr     netip.AddrPort
 	http2    bool
+	heard    bool      // the server has answered on it
 	retired  time.Time // when it was found silent and stopped taking requests; zero while it takes them
 	lastUsed time.Time
 }
@@ -87,22 +97,11 @@ func newPool(connect func(context.Context, discover.Endpoint) (*pooledConn, erro
 	return &pool{connect: connect, targets: make(map[targetKey]*target)}
 }
 
-// enter waits for a turn at the server. The caller must hand the result to leave.
-func (p *pool) enter(ctx context.Context, endpoint discover.Endpoint) (*target, error) {
+// enter returns what is kept of the server. The caller must hand it to leave.
+func (p *pool) enter(endpoint discover.Endpoint) (*target, error) {
 	t, evicted, err := p.use(targetKey{endpoint.Host, endpoint.Port, endpoint.VerifyName()})
 	closeAll(evicted)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case t.slots <- struct{}{}:
-		return t, nil
-	case <-ctx.Done():
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		t.users--
-		return nil, contextError(ctx)
-	}
+	return t, err
 }
 
 // use returns the target with one more user, and the connections of another target that had to go for it.
@@ -117,7 +116,7 @@ func (p *pool) use(key targetKey) (t *target, evicted []*pooledConn, err error) 
 		if len(p.targets) >= maxTargets {
 			evicted = p.evictLocked()
 		}
-		t = &target{slots: make(chan struct{}, maxExchanges), flights: make(map[string]*flight)}
+		t = &target{flights: make(map[string]*flight)}
 		p.targets[key] = t
 	}
 	if p.sweeper == nil {
@@ -128,9 +127,8 @@ func (p *pool) use(key targetKey) (t *target, evicted []*pooledConn, err error) 
 	return t, evicted, nil
 }
 
-// leave ends the turn of a caller.
+// leave says that the caller is done.
 func (p *pool) leave(t *target) {
-	<-t.slots
 	p.mu.Lock()
 	t.users--
 	t.lastUsed = time.Now()
@@ -139,20 +137,28 @@ func (p *pool) leave(t *target) {
 	closeAll(spare)
 }
 
-// used notes that an exchange on the connection has ended.
-func (p *pool) used(conn *pooledConn) {
+// heard notes that the server has answered on the connection. It has said by then how many requests it takes on one.
+func (p *pool) heard(t *target, conn *pooledConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	conn.lastUsed = time.Now()
+	conn.lastUsed, conn.heard = time.Now(), true
+	switch available, inFlight := conn.Available(), conn.InFlight(); {
+	case available > 0:
+		t.perConn = available + inFlight
+	case inFlight > 0 && (t.perConn == 0 || inFlight < t.perConn): // it may have been sent more than it takes
+		t.perConn = inFlight
+	}
 }
 
-// retire keeps the connection from taking more requests. It is closed when those under way have ended; HTTP/2 never
-// finds that of a dead connection, so also when every call that can still be waiting for it has timed out.
-func (p *pool) retire(conn *pooledConn) {
+// retire keeps the connection from taking more requests, unless there was an answer on it since one was sent that has none:
+// then it is that one request that takes long. It is closed when those under way have ended; HTTP/2 never finds that of a
+// dead connection, so also when every call that can still be waiting for it has timed out.
+func (p *pool) retire(t *target, conn *pooledConn, sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if conn.retired.IsZero() {
+	if conn.retired.IsZero() && !conn.lastUsed.After(sent) {
 		conn.retired = time.Now()
+		t.serveLocked() // another one may be made in its place
 	}
 }
 
@@ -219,12 +225,18 @@ func (p *pool) close() {
 func (t *target) reserveLocked(addrs []netip.AddrPort) *pooledConn {
 	for _, addr := range addrs {
 		for _, conn := range t.conns {
-			if conn.addr == addr && conn.retired.IsZero() && conn.Reserve() == nil {
+			if conn.addr == addr && conn.retired.IsZero() && !t.fullLocked(conn) && conn.Reserve() == nil {
 				return conn
 			}
 		}
 	}
 	return nil
+}
+
+// fullLocked says that a new connection has as many requests as the ones before it took. It thinks itself that it takes 100
+// until it is told otherwise.
+func (t *target) fullLocked(conn *pooledConn) bool {
+	return !conn.heard && t.perConn > 0 && conn.InFlight() >= t.perConn
 }
 
 // http1Locked says whether the server is known to speak HTTP/1.1 on one of the addresses.
@@ -238,18 +250,28 @@ func (t *target) http1Locked(addrs []netip.AddrPort) bool {
 // caller must close them once the lock is free.
 func (t *target) pruneLocked(now time.Time) []*pooledConn {
 	var pruned []*pooledConn
-	idleHTTP1 := 0
+	idleConns, retired := 0, 0
+	for _, conn := range t.conns {
+		if !conn.retired.IsZero() {
+			retired++
+		}
+	}
 	t.conns = slices.DeleteFunc(t.conns, func(conn *pooledConn) bool {
 		idle, surplus := conn.InFlight() == 0, false
-		if idle && !conn.http2 {
-			idleHTTP1++
-			surplus = idleHTTP1 > maxIdleHTTP1+t.users // whoever is here may need one in a moment
+		switch {
+		case !conn.retired.IsZero():
+			surplus = idle || retired > maxConns || now.Sub(conn.retired) >= callTimeout
+		case idle:
+			idleConns++
+			surplus = idleConns > maxIdle+t.users || // whoever is here may need one in a moment
+				now.Sub(conn.lastUsed) >= idleTimeout
 		}
-		gone := conn.Err() != nil || surplus ||
-			idle && now.Sub(conn.lastUsed) >= idleTimeout ||
-			!conn.retired.IsZero() && (idle || now.Sub(conn.retired) >= callTimeout)
+		gone := conn.Err() != nil || surplus
 		if gone {
 			pruned = append(pruned, conn)
+			if !conn.retired.IsZero() {
+				retired--
+			}
 		}
 		return gone
 	})

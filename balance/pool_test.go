@@ -161,6 +161,34 @@ func TestASilentConnectionIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// In a crowd one answer may be late: the connection serves the others, and to leave it would cost all of them a handshake.
+func TestAConnectionWithAnswersIsNotSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hang atomic.Bool
+		m := meet(t, http2, func(w http.ResponseWriter, r *http.Request) {
+			if hang.Swap(false) {
+				<-r.Context().Done()
+			}
+			_, _ = io.WriteString(w, "7")
+		})
+		hang.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		late := countLater(ctx, m.prober, somewhere)
+		time.Sleep(time.Second)
+		if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil {
+			t.Error(got.err)
+		}
+		if got := <-late; !errors.Is(got.err, context.DeadlineExceeded) {
+			t.Errorf("got %+v, want a timeout", got)
+		}
+		if got := <-countLater(t.Context(), m.prober, somewhere); got.err != nil || m.dialled() != 1 {
+			t.Errorf("got %v after %d connections, want a count on the first one", got.err, m.dialled())
+		}
+	})
+}
+
 func TestADeadConnectionIsReplacedAndClosed(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, p protocol) {
@@ -272,7 +300,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		{"a dial", true, 1},
 		{"a shared dial", true, 10},
 		{"an exchange", false, 1},
-		{"calls that wait for a turn", false, 2 * balance.MaxExchangesForTest},
+		{"calls that wait for a turn", false, 2 * balance.MaxConnsForTest},
 	}
 	for _, stage := range stages {
 		t.Run(stage.name, func(t *testing.T) {
@@ -321,45 +349,6 @@ func TestCallsOfAClosedProber(t *testing.T) {
 	if !errors.Is(err, balance.ErrProberClosed) || !errors.Is(reserveErr, balance.ErrProberClosed) {
 		t.Errorf("got %v and %v, want ErrProberClosed", err, reserveErr)
 	}
-}
-
-func TestClientsOfHTTP1AreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := meet(t, http1, func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(10 * time.Millisecond)
-			_, _ = io.WriteString(w, "7")
-		})
-		began := time.Now()
-		countTogether(t, m.prober, somewhere, 2*balance.MaxExchangesForTest)
-		if took := time.Since(began); took != 20*time.Millisecond {
-			t.Errorf("took %v, want two turns of 10ms", took)
-		}
-		if most := m.mostOpen(); most != balance.MaxExchangesForTest {
-			t.Errorf("%d connections at a time, want %d", most, balance.MaxExchangesForTest)
-		}
-		if _, conns := balance.PooledForTest(m.prober); conns != balance.MaxIdleHTTP1ForTest {
-			t.Errorf("%d connections are kept, want %d", conns, balance.MaxIdleHTTP1ForTest)
-		}
-	})
-}
-
-func TestCallsEndWithTheirContextWhileTheyWaitForATurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := meet(t, http2, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		var calls []<-chan outcome
-		for range balance.MaxExchangesForTest + 10 {
-			calls = append(calls, countLater(ctx, m.prober, somewhere))
-		}
-		for _, call := range calls {
-			if got := <-call; !errors.Is(got.err, context.DeadlineExceeded) || got.after != 2*time.Second {
-				t.Errorf("got %v after %v, want a timeout after 2s", got.err, got.after)
-			}
-		}
-	})
 }
 
 // The whole of it, on real sockets.

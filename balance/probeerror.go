@@ -25,7 +25,9 @@ var (
 	ErrProberClosed = errors.New("prober is closed")
 
 	errInvalidHTTP = errors.New("no valid HTTP answer")
-	errNoID        = errors.New("not the id of a reservation")
+	// errStreamRefused: over HTTP/2 the server takes fewer requests at a time than it was sent (RFC 9113 section 8.7).
+	errStreamRefused = errors.New("no answer: the server takes no more requests on the connection")
+	errNoID          = errors.New("not the id of a reservation")
 )
 
 // The operations in a ProbeError.

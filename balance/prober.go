@@ -15,7 +15,7 @@ import (
 // Prober asks servers how busy they are and announces that a client is about to connect.
 //
 // Both methods end at the latest when ctx is done and are safe for concurrent use; several clients of a process can
-// share one Prober.
+// share one Prober. Numbers in their results that are out of range count as not told.
 type Prober interface {
 	// Count asks the endpoint for its connections. When endpoint.Addrs is empty the name is looked up afresh. The Addr
 	// of the result is set beside an error too where a connection was made, and the Load where the server answered.
@@ -56,8 +56,8 @@ type Load struct {
 type ReserveRequest struct {
 	// Identify asks for a reservation with an id, and for the count. A stock server knows of neither.
 	Identify bool
-	// Bound, with Identify, is the count that the server must not have reached yet; 0 means none. A stock server grants
-	// the reservation anyway.
+	// Bound, with Identify, is the count that the server must not have reached yet, 2147483647 at most; 0 means none. A
+	// stock server grants the reservation anyway.
 	Bound int
 }
 

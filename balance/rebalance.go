@@ -83,12 +83,14 @@ func (c RebalanceConfig) plan() decide.RebalanceConfig {
 // are below it, and reserved at under the bound that it stays there; of a stock server, which knows no bounds, the count is
 // asked once more.
 //
-// It is used by one goroutine at a time. NewRebalancer makes one; Close ends it.
+// It is used by one goroutine at a time, but for Release. NewRebalancer makes one; Close ends it.
 type Rebalancer struct {
 	asker
 	decision *decide.Rebalancer
 	clock    time.Time
 }
+
+var _ Releaser = (*Rebalancer)(nil)
 
 // NewRebalancer returns a Rebalancer for a client that has no session yet. It asks nobody before Select is called.
 func NewRebalancer(config RebalanceConfig) (*Rebalancer, error) {
@@ -107,6 +109,11 @@ func NewRebalancer(config RebalanceConfig) (*Rebalancer, error) {
 func (r *Rebalancer) Close() error {
 	r.end()
 	return nil
+}
+
+// Release implements Releaser: for a place to move to that could not be used.
+func (r *Rebalancer) Release(ctx context.Context, endpoint discover.Endpoint, id string) error {
+	return r.giveBack(ctx, endpoint, id)
 }
 
 // Began tells that a session has begun.

@@ -37,7 +37,7 @@ type answer struct {
 	count Count
 	err   error
 	at    time.Time
-	late  bool // its time was up: the candidate was silent
+	late  bool // it had all of the time: the candidate was silent
 }
 
 // round is what is known of one round of probes, and the rule for when it is over. It asks nobody and waits for
@@ -94,24 +94,11 @@ func (r *round) add(a answer) {
 	}
 }
 
-// giveUp ends the round: whoever has not come back is silent.
-func (r *round) giveUp() {
-	r.missing = 0
-	for i := range r.states {
-		r.states[i].silent = r.states[i].silent || !r.states[i].back
-	}
-}
-
 // result returns the observations, with an error where no answer has come.
 func (r *round) result() []Observation {
 	for i, state := range r.states {
-		switch {
-		case state.back:
-			r.observations[i].Silent = state.silent
-		case state.silent:
-			r.observations[i].Silent = true
-			r.observations[i].Err = countError(r.observations[i].Endpoint, errNoAnswer)
-		default:
+		r.observations[i].Silent = state.silent
+		if !state.back {
 			r.observations[i].Silent = state.before
 			r.observations[i].Err = countError(r.observations[i].Endpoint, errNotAwaited)
 		}

@@ -21,7 +21,7 @@ func TestSilenceIsForgottenWhenThereIsTooMuchOfIt(t *testing.T) {
 	}
 	r := newRound(candidates, silent, now)
 	r.add(answer{index: 0})
-	r.giveUp()
+	r.add(answer{index: 1, err: errNoAnswer, late: true})
 	if got := r.silence(silent, now); len(got) != 1 || got["b:1"].IsZero() {
 		t.Errorf("%d endpoints are remembered as silent, want b alone", len(got))
 	}

@@ -298,6 +298,9 @@ func TestLeastConnectionsEndsARoundOfTooManySlowOnes(t *testing.T) {
 		}
 		answered := 0
 		for _, observation := range selection.Observations {
+			if observation.Silent {
+				t.Errorf("%s is silent, want it to have had too little time", observation.Endpoint)
+			}
 			if observation.Err == nil {
 				answered++
 			} else if !strings.HasPrefix(observation.Err.Error(), "count ") && !errors.Is(observation.Err, context.DeadlineExceeded) {

@@ -52,6 +52,8 @@ func TestReserveAnswersJSONOnlyToWhoAsksForIt(t *testing.T) {
 		"takes everything":          {"*/*", "?bound=0", 200, false},
 		"takes JSON":                {"application/json", "", 200, true},
 		"takes JSON among others":   {"text/html, application/json;q=0.5", "?bound=9", 200, true},
+		"refuses JSON":              {"text/plain, application/json;q=0.0", "?bound=0", 200, false},
+		"a bound that is too large": {"application/json", "?bound=2147483648", 400, false},
 		"a bound that is no number": {"application/json", "?bound=many", 400, false},
 		"a negative bound":          {"application/json", "?bound=-1", 400, false},
 		"two bounds":                {"application/json", "?bound=1&bound=2", 400, false},
@@ -157,6 +159,18 @@ func TestConnectTakesUpTheReservationThatItNames(t *testing.T) {
 		if got := registry.Count(); got != 3 {
 			t.Errorf("count %d, want 3: an id that is used up takes nobody else's place", got)
 		}
+		for id, pairs := range map[string][]string{"twice": {named1.ID, named1.ID}, "nothing": {""}, "no id": {"../x"}} {
+			ctx := t.Context()
+			for _, value := range pairs {
+				ctx = metadata.AppendToOutgoingContext(ctx, contract.ReservationHeader, value)
+			}
+			s := connectFrom(ctx, t, conn, named(id))
+			if got := registry.Count(); got != 4 {
+				t.Errorf("count %d with %s told, want 4: what is no id takes nobody's place", got, id)
+			}
+			s.cancel()
+			synctest.Wait()
+		}
 		connect(t, conn, named("c"))
 		if got := registry.Count(); got != 3 {
 			t.Errorf("count %d, want 3: without an id it is the oldest one of the address", got)
@@ -182,6 +196,23 @@ func TestCountTellsArrivalsAndCapacity(t *testing.T) {
 		time.Sleep(time.Second)
 		if rate, said := extension.Rate(header()); rate != 0 || !said {
 			t.Errorf("a rate of %v a second later, want 0", rate)
+		}
+	})
+}
+
+// Who reserves and gives up in a loop is no crowd.
+func TestWhatIsGivenUpIsNoArrival(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := server.NewRegistry(server.RegistryConfig{})
+		for range 200 {
+			_, answer := reserveJSON(t, registry, "", extension.JSON)
+			ask(registry, http.MethodDelete, "/connections/reserve/"+answer.ID, somebody)
+			time.Sleep(5 * time.Millisecond)
+		}
+		header := ask(registry, http.MethodGet, "/connections/count", somebody).Header()
+		if rate, said := extension.Rate(header); rate != 0 || !said {
+			t.Errorf("a rate of %v, want 0: nobody comes", rate)
 		}
 	})
 }

@@ -84,12 +84,19 @@ func answerReserve(w http.ResponseWriter, req *http.Request, wanted *wish, o *ou
 func acceptsJSON(header http.Header) bool {
 	for _, value := range header.Values("Accept") {
 		for one := range strings.SplitSeq(value, ",") {
-			if kind, _, err := mime.ParseMediaType(one); err == nil && kind == extension.JSON {
+			kind, parameters, err := mime.ParseMediaType(one)
+			if err == nil && kind == extension.JSON && !isZero(parameters["q"]) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// isZero says that a weight is 0, which means "not this one" (RFC 9110 section 12.4.2).
+func isZero(weight string) bool {
+	q, err := strconv.ParseFloat(weight, 64)
+	return err == nil && q == 0
 }
 
 // boundIn returns the bound of a query; -1 where it has none, and false where that is no number.
@@ -101,8 +108,8 @@ func boundIn(query string) (bound int, ok bool) {
 	if !values.Has(extension.Bound) {
 		return -1, true
 	}
-	parsed, err := strconv.ParseUint(values.Get(extension.Bound), 10, 31)
-	return int(parsed), err == nil
+	parsed, err := strconv.ParseUint(values.Get(extension.Bound), 10, 32)
+	return int(parsed), err == nil && parsed <= extension.MaxBound
 }
 
 // releaseID returns the id of a path that a reservation is released by.

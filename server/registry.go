@@ -136,8 +136,11 @@ func (r *Registry) publishLocked() {
 	if expiry, ok := r.reservations.nextExpiry(); ok {
 		next = int64(expiry)
 	}
-	r.nextExpiry.Store(next)
+	// Count reads nextExpiry before total. Whichever it finds between these, it must not take a total for one that holds
+	// longer than it does.
+	r.nextExpiry.Store(min(r.nextExpiry.Load(), next))
 	r.total.Store(int64(r.countLocked()))
+	r.nextExpiry.Store(next)
 }
 
 // connect registers a client in place of the reservation that announced it: the one with the id reservation, without an id

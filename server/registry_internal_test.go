@@ -4,16 +4,24 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"mime"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/evenkeel-go/evenkeel/contract/clientspb"
 )
 
 // The table of reservations against the simplest thing that does the same: a list that is searched from its front.
@@ -93,6 +101,66 @@ func TestReservationsAgainstAModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// Each round lets all reservations expire and then has them dropped, while others count.
+func TestCountNeverHoldsWhatHasExpired(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry(RegistryConfig{
+		ReservationTTL: 10 * time.Microsecond, ReservationRate: 1e12, ReservationBurst: 1 << 40,
+		MaxReservations: 1 << 30, MaxReservationsPerAddress: 1 << 30,
+	})
+	t.Cleanup(r.Close)
+	var round atomic.Int64 // positive while all reservations have expired
+	var over atomic.Bool
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		for !over.Load() {
+			began := round.Load()
+			if began <= 0 {
+				runtime.Gosched()
+				continue
+			}
+			if n := r.Count(); n != 0 && round.Load() == began {
+				t.Errorf("round %d: a count of %d, want 0", began, n)
+				return
+			}
+		}
+	})
+	for i := range int64(20_000) {
+		round.Store(0)
+		r.reserve(wish{from: sourceOfText("192.0.2.1:1"), bound: -1})
+		r.mu.Lock()
+		expires, _ := r.reservations.nextExpiry()
+		r.mu.Unlock()
+		for r.now() <= expires { // it is over before a timer could tell
+			runtime.Gosched()
+		}
+		round.Store(i + 1)
+		r.release("nobody") // which drops what has expired
+	}
+	over.Store(true)
+	counting.Wait()
+}
+
+// What is over before it begins ends nobody's stream, though the first one is due at once.
+func TestShedEndsNobodyAfterItsContext(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry(RegistryConfig{})
+	t.Cleanup(r.Close)
+	for i := range 20 {
+		c := newClient(&clientspb.ConnectRequest{ConnectionId: strconv.Itoa(i)}, "")
+		if refused := r.connect(c, sourceOfText("192.0.2.1:1"), ""); refused != "" {
+			t.Fatal(refused)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if told, err := r.ShedContext(ctx, 20, 0); told != 0 || !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %d, %v, want none and the context's error", told, err)
+		}
+	}
 }
 
 func TestLimiterForgetsBucketsThatAreFull(t *testing.T) {

@@ -70,8 +70,11 @@ func (r *Registry) reserve(w wish) outcome {
 func (r *Registry) release(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reservations.expire(r.now())
-	r.reservations.take(id)
+	now := r.now()
+	r.reservations.expire(now)
+	if taken := r.reservations.take(id); taken != nil {
+		r.arrivals.Withdraw(taken.made, now) // nobody came, or somebody did elsewhere and counts there
+	}
 	r.publishLocked()
 }
 
@@ -79,7 +82,7 @@ func (r *Registry) release(id string) {
 // with the id that it tells, else the oldest of its source that has none.
 func (r *Registry) takeUpLocked(from source, id string) bool {
 	if id != "" {
-		return r.reservations.take(id)
+		return r.reservations.take(id) != nil
 	}
 	return r.reservations.consume(from)
 }

@@ -72,8 +72,13 @@ func (r *Registry) shed(ctx context.Context, s shedding) (told int, err error) {
 		select {
 		case <-timer.C:
 		case <-r.leaving:
-			return told, ErrDraining
 		case <-ctx.Done():
+		}
+		// Where several are due at once, select takes any.
+		if r.phase() != phaseServing {
+			return told, ErrDraining
+		}
+		if ctx.Err() != nil {
 			return told, fmt.Errorf("shed: %d of %d streams were ended: %w", told, n, context.Cause(ctx))
 		}
 		// One that has left by itself, or was replaced, is no longer here to be sent away.

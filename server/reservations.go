@@ -36,6 +36,7 @@ type origin struct {
 type reservation struct {
 	from    source
 	id      string // empty for one without
+	made    time.Duration
 	expires time.Duration
 	inAge   *list.Element
 	inFrom  *list.Element
@@ -86,7 +87,7 @@ func (rs *reservations) add(from source, id string, now time.Duration) (wait tim
 		own = &origin{}
 		rs.bySource[from] = own
 	}
-	made := &reservation{from: from, id: id, expires: now + rs.ttl}
+	made := &reservation{from: from, id: id, made: now, expires: now + rs.ttl}
 	made.inAge = rs.byAge.PushBack(made)
 	made.inFrom = own.all.PushBack(made)
 	if id == "" {
@@ -108,14 +109,13 @@ func (rs *reservations) consume(from source) bool {
 	return true
 }
 
-// take drops the reservation with the id, and reports whether there was one.
-func (rs *reservations) take(id string) bool {
+// take drops the reservation with the id and returns it, or nil where there is none.
+func (rs *reservations) take(id string) *reservation {
 	r := rs.byID[id]
-	if r == nil {
-		return false
+	if r != nil {
+		rs.drop(r)
 	}
-	rs.drop(r)
-	return true
+	return r
 }
 
 func (rs *reservations) drop(r *reservation) {

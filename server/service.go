@@ -60,13 +60,18 @@ func (s *connectionService) Connect(request *clientspb.ConnectRequest, stream gr
 	return s.sendKeepAlives(c, stream)
 }
 
-// reservationOf is the id of the reservation that a client says stands for it; empty where it says none that can be one.
+// reservationOf is the id of the reservation that a client says stands for it; empty where it says nothing. What cannot be
+// an id is the id of none.
 func reservationOf(ctx context.Context) string {
-	values := metadata.ValueFromIncomingContext(ctx, contract.ReservationHeader)
-	if len(values) != 1 || !extension.ValidID(values[0]) {
+	const ofNone = "?"
+	switch values := metadata.ValueFromIncomingContext(ctx, contract.ReservationHeader); {
+	case len(values) == 0:
 		return ""
+	case len(values) > 1 || !extension.ValidID(values[0]):
+		return ofNone
+	default:
+		return values[0]
 	}
-	return values[0]
 }
 
 // sendKeepAlives sends one at once and then one in each interval, until the client leaves, is ended, or does not read.

@@ -66,7 +66,7 @@ func (w *world) reserve(n *node, action decide.Action, then func(decide.Reply, *
 func (w *world) release(r *reservation) {
 	if r != nil && r.identified {
 		w.tally.requests++
-		w.after(r.at.rtt/2, r.end)
+		w.after(r.at.rtt/2, func() { r.release(w.now) })
 	}
 }
 

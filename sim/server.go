@@ -71,6 +71,7 @@ func (n *node) answer(now time.Duration) decide.Answer {
 type reservation struct {
 	at         *node
 	epoch      int
+	made       time.Duration
 	identified bool // can be released
 	gone       bool
 }
@@ -86,7 +87,7 @@ func (n *node) reserve(now time.Duration, bound int, plain bool) (decide.Reply, 
 	}
 	n.reserved++
 	n.rate.Add(now)
-	return decide.Reply{Granted: true, Identified: identified, Count: n.count()}, &reservation{at: n, epoch: n.epoch, identified: identified}
+	return decide.Reply{Granted: true, Identified: identified, Count: n.count()}, &reservation{at: n, epoch: n.epoch, made: now, identified: identified}
 }
 
 // end takes the reservation out of the count, once.
@@ -96,4 +97,12 @@ func (r *reservation) end() {
 	}
 	r.gone = true
 	r.at.reserved--
+}
+
+// release ends it for a client that does not come, which then was no arrival.
+func (r *reservation) release(now time.Duration) {
+	if !r.gone && r.epoch == r.at.epoch {
+		r.at.rate.Withdraw(r.made, now)
+	}
+	r.end()
 }

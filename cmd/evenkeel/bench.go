@@ -43,7 +43,9 @@ The clients share one prober over HTTP/2, and each has a session of its own, so 
 AGE is how old the counts were when a reservation upon them was made, which is a round trip, and SPREAD is the time
 within which all clients had their counts, which is the jitter. Both are simulated as they were. Where they are much more
 than the delay and the jitter, the machine was the bottleneck and not the network that the delay stands for: MACHINE
-BOUND, where AGREE means little; a longer --jitter helps. AT ONCE is how many other clients decide within AGE.
+BOUND, where AGREE means little; a longer --jitter helps. AT ONCE is how many other clients decide within AGE. FAILED
+counts the probes and reservations without an answer in two seconds: clients that miss counts pick among the others, or
+blindly, so where more than 1 % failed the other figures say nothing of the algorithm.
 
 With --json, one object a line for each fleet and algorithm; fields without a
 value are left out:
@@ -66,6 +68,9 @@ value are left out:
   agree                the two differ in max - mean by no more than 2 clients
                        or 30 %; it means little with machine_bound
   requests_per_client  probes, reservations and releases
+  failed_probes        counts that did not come, in all repeats; where more
+                       than 1 % did not, other figures mean little
+  failed_reservations  the same of reservations
   ready_ms_median      from the start of a client to its session
   ready_ms_p99         the same, of the slowest hundredth
   machine_bound        the machine was the bottleneck
@@ -199,7 +204,8 @@ func (b *bench) repeatsOf(one crowd) int {
 // files is how many files a fleet needs at most: both ends of each session, and of the connections of the prober.
 func (c crowd) files() uint64 {
 	const ofAnyProcess = 64
-	return uint64(2*c.clients + 4*c.servers + ofAnyProcess)
+	connections := 2 + c.clients/500 // of the prober, to each server: with room for half of what the servers allow on one
+	return uint64(2*c.clients + 2*connections*c.servers + ofAnyProcess)
 }
 
 // atOnce is how many other clients decide on counts before they show what one has decided.

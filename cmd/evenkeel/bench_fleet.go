@@ -36,25 +36,29 @@ const (
 
 // benchRow is the object of bench fleet --json.
 type benchRow struct {
-	Clients           int           `json:"clients"`
-	Servers           int           `json:"servers"`
-	Jitter            float64       `json:"jitter_ms"`
-	Delay             float64       `json:"delay_ms"`
-	Algorithm         sim.Algorithm `json:"algorithm"`
-	Repeats           int           `json:"repeats"`
-	Age               float64       `json:"age_ms"`
-	Spread            float64       `json:"spread_ms"`
-	AtOnce            float64       `json:"deciding_at_once"`
-	Mean              float64       `json:"mean"`
-	Max               float64       `json:"max"`
-	MaxOverMean       float64       `json:"max_over_mean"`
-	SimulatedMax      float64       `json:"simulated_max"`
-	Agree             bool          `json:"agree"`
-	RequestsPerClient float64       `json:"requests_per_client"`
-	ReadyMedian       float64       `json:"ready_ms_median"`
-	ReadyP99          float64       `json:"ready_ms_p99"`
-	MachineBound      bool          `json:"machine_bound"`
-	Elapsed           float64       `json:"elapsed_ms"`
+	Clients            int           `json:"clients"`
+	Servers            int           `json:"servers"`
+	Jitter             float64       `json:"jitter_ms"`
+	Delay              float64       `json:"delay_ms"`
+	Algorithm          sim.Algorithm `json:"algorithm"`
+	Repeats            int           `json:"repeats"`
+	Age                float64       `json:"age_ms"`
+	Spread             float64       `json:"spread_ms"`
+	AtOnce             float64       `json:"deciding_at_once"`
+	Mean               float64       `json:"mean"`
+	Max                float64       `json:"max"`
+	MaxOverMean        float64       `json:"max_over_mean"`
+	SimulatedMax       float64       `json:"simulated_max"`
+	Agree              bool          `json:"agree"`
+	RequestsPerClient  float64       `json:"requests_per_client"`
+	FailedProbes       int64         `json:"failed_probes"`
+	FailedReservations int64         `json:"failed_reservations"`
+	ReadyMedian        float64       `json:"ready_ms_median"`
+	ReadyP99           float64       `json:"ready_ms_p99"`
+	MachineBound       bool          `json:"machine_bound"`
+	Elapsed            float64       `json:"elapsed_ms"`
+
+	failing bool // in a run, more failed than can be
 }
 
 // benchRun is what one run of one fleet brought.
@@ -127,6 +131,9 @@ func (c crowd) sumUp(runs []benchRun) benchRow {
 	for _, run := range runs {
 		row.Max += float64(run.most) / n
 		row.RequestsPerClient += float64(run.requests) / n / float64(c.clients)
+		row.FailedProbes += run.failedProbes
+		row.FailedReservations += run.failedReservations
+		row.failing = row.failing || run.failing()
 		age += run.age / time.Duration(len(runs))
 		spread += run.spread / time.Duration(len(runs))
 		ready = append(ready, run.ready...)

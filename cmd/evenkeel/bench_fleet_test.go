@@ -42,6 +42,9 @@ func TestBenchMeasuresAFleet(t *testing.T) {
 			t.Errorf("%s: counts are %v old, half of the clients %v and 99 %% %v, want each longer than the one before, and the first than the delay",
 				row.Algorithm, row.Age, row.ReadyMedian, row.ReadyP99)
 		}
+		if row.FailedProbes+row.FailedReservations > 0 && !row.MachineBound {
+			t.Errorf("%s: %d probes and %d reservations failed, want none", row.Algorithm, row.FailedProbes, row.FailedReservations)
+		}
 		// Three counts and a reservation; ours ask again.
 		if least, most := 4.0, 25.0; row.RequestsPerClient < least || row.RequestsPerClient > most {
 			t.Errorf("%s: %v requests for each client, want %v to %v", row.Algorithm, row.RequestsPerClient, least, most)
@@ -130,10 +133,60 @@ func TestWatchTellsTheAgeOfCounts(t *testing.T) {
 		if err := p.(balance.Releaser).Release(t.Context(), discover.Endpoint{}, "id"); err != nil {
 			t.Error(err)
 		}
-		if got, want := o.sum(), (sighting{requests: 9, age: 11 * time.Millisecond}); got != want {
+		if got, want := o.sum(), (sighting{requests: 9, probes: 6, reservations: 2, age: 11 * time.Millisecond}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
+}
+
+func TestWatchCountsWhatFails(t *testing.T) {
+	t.Parallel()
+	var o onlooker
+	p := o.over(failingProber{})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, ctx := range []context.Context{t.Context(), t.Context(), gone} { // who does not wait is no failure
+		if _, err := p.Count(ctx, discover.Endpoint{}); err == nil {
+			t.Error("no error of a count that failed")
+		}
+	}
+	if _, err := p.Reserve(t.Context(), discover.Endpoint{}, balance.ReserveRequest{}); err == nil {
+		t.Error("no error of a reservation that failed")
+	}
+	if got, want := o.sum(), (sighting{requests: 4, probes: 3, failedProbes: 2, reservations: 1, failedReservations: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestFiguresTellNothingWhereManyRequestsFail(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		seen sighting
+		want bool
+	}{
+		"nothing asked":            {sighting{}, false},
+		"none":                     {sighting{probes: 1000, reservations: 100}, false},
+		"one of a hundred":         {sighting{probes: 1000, failedProbes: 10, reservations: 100, failedReservations: 1}, false},
+		"more probes":              {sighting{probes: 1000, failedProbes: 11, reservations: 100}, true},
+		"more reservations":        {sighting{probes: 1000, reservations: 100, failedReservations: 2}, true},
+		"none of what there was":   {sighting{probes: 1000, failedProbes: 1000}, true},
+		"the only reservation not": {sighting{reservations: 1, failedReservations: 1}, true},
+	} {
+		if got := tt.seen.failing(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// failingProber has no answers.
+type failingProber struct{ waiting }
+
+func (failingProber) Count(context.Context, discover.Endpoint) (balance.Count, error) {
+	return balance.Count{}, balance.ErrProberClosed
+}
+
+func (failingProber) Reserve(context.Context, discover.Endpoint, balance.ReserveRequest) (balance.Reservation, error) {
+	return balance.Reservation{}, balance.ErrProberClosed
 }
 
 func TestTheSpreadOfCountsLeavesOutLateOnes(t *testing.T) {
@@ -196,10 +249,10 @@ func TestBenchShowsWhereTheMachineIsTheBound(t *testing.T) {
 	t.Parallel()
 	rows := []benchRow{
 		{Algorithm: sim.Classic, Agree: true, Max: 1234.5, MaxOverMean: 12.345, SimulatedMax: 1234.5, RequestsPerClient: 101, ReadyMedian: 61_234, ReadyP99: 61_234},
-		{Algorithm: sim.EvenkeelStock, MachineBound: true, Age: 61_234, Spread: 61_234, AtOnce: 1000},
+		{Algorithm: sim.EvenkeelStock, FailedProbes: 8739, FailedReservations: 1, failing: true, MachineBound: true, Age: 61_234, Spread: 61_234, AtOnce: 1000},
 	}
 	text := onTerminal(t, func(c *console) { (&bench{console: c}).show(crowd{clients: 10, servers: 1}, rows, true) })
-	for _, want := range []string{"machine bound", "yes    no", "no     yes", "at once", "p99"} {
+	for _, want := range []string{"machine bound", "yes    no", "no     yes", "at once", "p99", "failed", "8740"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

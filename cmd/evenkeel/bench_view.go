@@ -30,6 +30,7 @@ func (b *bench) show(one crowd, rows []benchRow, first bool) {
 		{"agree", false},
 		{"machine bound", false},
 		{"requests", true},
+		{"failed", true},
 		{"ready", true},
 		{"p99", true},
 		{"age", true},
@@ -39,13 +40,17 @@ func (b *bench) show(one crowd, rows []benchRow, first bool) {
 	for _, row := range rows {
 		cells := plain(
 			string(row.Algorithm), fmt.Sprintf("%.1f", row.Max), fmt.Sprintf("%.3f", row.MaxOverMean), fmt.Sprintf("%.1f", row.SimulatedMax),
-			"yes", "no", fmt.Sprintf("%.1f", row.RequestsPerClient), showMilliseconds(row.ReadyMedian), showMilliseconds(row.ReadyP99),
+			"yes", "no", fmt.Sprintf("%.1f", row.RequestsPerClient), fmt.Sprint(row.FailedProbes+row.FailedReservations),
+			showMilliseconds(row.ReadyMedian), showMilliseconds(row.ReadyP99),
 			showMilliseconds(row.Age), showMilliseconds(row.Spread), fmt.Sprintf("%.0f", row.AtOnce),
 		)
-		agree, bound := &cells[4], &cells[5]
+		agree, bound, failed := &cells[4], &cells[5], &cells[7]
 		agree.style = marks.good
 		if !row.Agree {
 			agree.text, agree.style = "no", marks.bad
+		}
+		if row.failing {
+			agree.style, failed.style = marks.faint, marks.alert
 		}
 		if row.MachineBound { // then it says little whether the two agree
 			agree.style, bound.text, bound.style = marks.faint, "yes", marks.alert
@@ -54,6 +59,10 @@ func (b *bench) show(one crowd, rows []benchRow, first bool) {
 	}
 	b.console.showFolded(&sheet, marks, 1, "requests")
 	for _, row := range rows {
+		if row.failing {
+			b.console.complain("warning: %s: %s and %s failed, so the figures do not tell how the algorithm spreads clients: those that miss counts pick among the others, or blindly",
+				row.Algorithm, plural(int(row.FailedProbes), "probe"), plural(int(row.FailedReservations), "reservation"))
+		}
 		if row.MachineBound {
 			b.console.complain("warning: %s: this machine was the bottleneck, so it means little whether the two agree: counts were %s old instead of %v, and spread over %s instead of %v; give a longer --jitter or fewer --clients",
 				row.Algorithm, showMilliseconds(row.Age), one.delay, showMilliseconds(row.Spread), one.jitter)

@@ -7,6 +7,7 @@
 //	var rate arrival.Rate
 //	rate.Add(now)
 //	perSecond := rate.At(now)
+//	rate.Withdraw(then, now) // an arrival that was none
 //
 // # Configuration
 //

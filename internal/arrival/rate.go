@@ -24,6 +24,13 @@ func (r *Rate) Add(now time.Duration) {
 	r.at = max(r.at, now)
 }
 
+// Withdraw takes back an arrival that was noted at a point in time: it did not happen.
+func (r *Rate) Withdraw(noted, now time.Duration) {
+	left := math.Exp(-max(now-noted, 0).Seconds()/Memory.Seconds()) / Memory.Seconds()
+	r.perSecond = max(r.At(now)-left, 0)
+	r.at = max(r.at, now)
+}
+
 // At returns the arrivals a second, as seen at a point in time.
 func (r *Rate) At(now time.Duration) float64 {
 	if now <= r.at || r.perSecond == 0 {

@@ -32,6 +32,18 @@ func TestRate(t *testing.T) {
 	if got, want := rate.At(now-time.Hour), rate.At(now); got != want {
 		t.Errorf("on a clock that went back %v, want %v", got, want)
 	}
+	before := rate.At(now + time.Millisecond)
+	rate.Add(now + time.Millisecond)
+	rate.Withdraw(now+time.Millisecond, now+2*time.Millisecond)
+	if got, want := rate.At(now+2*time.Millisecond), before*math.Exp(-1./50); math.Abs(got-want) > 1e-6 {
+		t.Errorf("after an arrival that was none %v, want %v", got, want)
+	}
+	var none arrival.Rate
+	none.Add(0)
+	none.Withdraw(0, time.Hour)
+	if none.Withdraw(0, time.Hour); none.At(time.Hour) != 0 {
+		t.Errorf("what was taken back twice leaves %v, want 0", none.At(time.Hour))
+	}
 	rate.Add(now - time.Hour)
 	if got := rate.At(now + time.Hour); got > 1e-9 {
 		t.Errorf("an hour later %v, want nothing", got)

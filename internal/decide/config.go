@@ -5,6 +5,8 @@ package decide
 
 import (
 	"time"
+
+	"github.com/evenkeel-go/evenkeel/internal/extension"
 )
 
 // Config says what is to be decided, and how.
@@ -57,8 +59,8 @@ const (
 
 // Bounds of what is taken for true. A probe takes 2 s at most, and no server has seen more.
 const (
-	maxRate     = 1e6
+	maxRate     = extension.MaxRate
 	maxAge      = 10 * time.Second
-	maxCapacity = 1 << 20
-	maxBound    = 1 << 40
+	maxCapacity = extension.MaxCapacity
+	maxBound    = extension.MaxBound
 )

@@ -65,7 +65,7 @@ func (a *Answer) rated() bool { return a.HasRate && a.Rate >= 0 }
 
 // age is how old the count is when a reservation that leaves now arrives: it was taken half a round trip before it came.
 func (a *Answer) age(now time.Duration) time.Duration {
-	return min(max(now-a.At, 0)+max(a.RTT, 0), maxAge)
+	return min(min(max(now-a.At, 0), maxAge)+min(max(a.RTT, 0), maxAge), maxAge)
 }
 
 // age is how old the counts are on average.

@@ -33,7 +33,7 @@ func (m *Machine) fillWithSilent() {
 // reserveLeast reserves at the minimum. Nobody else is thought to come: a server whose count has grown is to say so.
 func (m *Machine) reserveLeast() Action {
 	m.at = least(m.table, m.random)
-	return m.reserve(min(m.table[m.at].count, maxBound) + 1)
+	return m.reserve(min(m.table[m.at].count, maxBound-1) + 1)
 }
 
 // draw reserves at one of the table, drawn from the water that those who decide at once would fill. Of a large crowd no
@@ -83,8 +83,9 @@ func (m *Machine) reserved(reply Reply) Action {
 // refused picks again, with what the refusal tells: how many came in between to that server.
 func (m *Machine) refused(reply Reply) Action {
 	picked := &m.table[m.at]
-	came := max(reply.Count-picked.count, 1)
-	picked.count = max(reply.Count, 0)
+	told := max(reply.Count, 0)
+	came := max(told-picked.count, 1)
+	picked.count = told
 	if came < crowdAtOne && !m.crowd {
 		return m.reserveLeast()
 	}

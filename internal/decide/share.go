@@ -12,13 +12,27 @@ import (
 // say, by SRV weights.
 const toldMost = 16
 
-// setShares sets the shares of a table, the parts of the clients that servers are to get, in proportion to each other: the
-// capacity that a server tells, or else its SRV weight. The weights are those of all candidates, so that each client counts
-// a server in the same way whichever others it has asked.
+// Shares returns the parts of the clients that the servers at some indexes of weights are to get, in proportion to each
+// other: the capacity that a server tells, or else its SRV weight. capacities is parallel to the indexes, and has 0 where a
+// server tells none. The weights are those of all candidates, so that each client counts a server in the same way whichever
+// others it has asked.
 //
 // Weights that are all equal say nothing, and count as 1 each; weight 0 beside positive ones counts as a tenth of 1. A
 // capacity that is told counts as toldMost times the middle one of the shares, or as the SRV weight where that is more,
 // and not as more than these.
+func Shares(weights []uint16, indexes, capacities []int) []uint64 {
+	table, shares := make([]glass, len(indexes)), make([]uint64, len(indexes))
+	for i, index := range indexes {
+		table[i] = glass{index: index, told: capacities[i]}
+	}
+	setShares(table, weights)
+	for i := range table {
+		shares[i] = table[i].share
+	}
+	return shares
+}
+
+// setShares sets the shares of a table, as Shares has them.
 func setShares(table []glass, weights []uint16) {
 	equal := !slices.ContainsFunc(weights, func(weight uint16) bool { return weight != weights[0] })
 	lowest, highest := uint64(math.MaxUint64), uint64(0) // the highest one that was told

@@ -34,7 +34,7 @@ func TestShares(t *testing.T) {
 		"weights alone are not bounded":    {[]uint16{1, 1, 1000}, []int{0, 0, 0}, []uint64{10, 10, 10000}},
 		"nobody":                           {nil, nil, []uint64{}},
 	} {
-		if got := decide.SharesForTest(tt.weights, tt.capacities); !slices.Equal(got, tt.want) {
+		if got := decide.Shares(tt.weights, first(len(tt.weights)), tt.capacities); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}
@@ -48,9 +48,18 @@ func TestSharesAreOfEachServerByItself(t *testing.T) {
 		n := rapid.IntRange(2, 20).Draw(t, "servers")
 		weights := make([]uint16, n)
 		all := rapid.SliceOfN(rapid.IntRange(0, 16), n, n).Draw(t, "capacities")
-		whole, some := decide.SharesForTest(weights, all), rapid.IntRange(1, n).Draw(t, "asked")
-		if part := decide.SharesForTest(weights[:some], all[:some]); !slices.Equal(part, whole[:some]) {
+		whole, some := decide.Shares(weights, first(n), all), rapid.IntRange(1, n).Draw(t, "asked")
+		if part := decide.Shares(weights, first(some), all[:some]); !slices.Equal(part, whole[:some]) {
 			t.Fatalf("%v of all, %v of some", whole, part)
 		}
 	})
+}
+
+// first are the first n indexes.
+func first(n int) []int {
+	indexes := make([]int, n)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	return indexes
 }

@@ -21,8 +21,8 @@ const (
 const (
 	// MaxCapacity is the largest capacity there is.
 	MaxCapacity = 1_000_000
-	// maxRate is more than any server sees.
-	maxRate = 1e6
+	// MaxRate is more than any server sees.
+	MaxRate = 1e6
 	// maxNumber is the length of a number that is worth reading.
 	maxNumber = 24
 )
@@ -37,7 +37,7 @@ func Rate(header http.Header) (float64, bool) {
 		return 0, false
 	}
 	rate, err := strconv.ParseFloat(text, 64)
-	if err != nil || rate > maxRate {
+	if err != nil || rate > MaxRate {
 		return 0, false
 	}
 	return rate, true

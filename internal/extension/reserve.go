@@ -10,8 +10,11 @@ import (
 
 // Of a request to reserve.
 const (
-	// Bound is the query parameter with the count below which the server is to grant it: a decimal integer, 0 or more.
+	// Bound is the query parameter with the count below which the server is to grant it: a decimal integer from 0 to
+	// MaxBound.
 	Bound = "bound"
+	// MaxBound is the largest bound there is.
+	MaxBound = 1<<31 - 1
 	// JSON is the type of the answer, in Accept too. Without it in Accept the answer is the stock one, and parameters do
 	// not count.
 	JSON = "application/json"
