@@ -294,6 +294,10 @@ func checkNoSession(t *testing.T, target string, says []string) {
 	if !summary.Summary || summary.Clients != 1 || summary.Ready != 0 || summary.FailedAttempts == 0 || summary.Recovery != nil {
 		t.Errorf("summary is %+v, want a client that is not ready", summary)
 	}
+	dialled := !strings.Contains(stderr, "look up ") // else there was no server for anything to go wrong at
+	if dialled != (len(summary.Causes) == 1 && strings.HasPrefix(summary.Causes[0].Cause, "dial: ")) {
+		t.Errorf("causes are %+v, want that of the dial where there was one", summary.Causes)
+	}
 }
 
 // Connection strings that cannot be read are wrong usage, and the error shows no secret.

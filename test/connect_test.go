@@ -37,6 +37,16 @@ type connectSummary struct {
 	Lost           int            `json:"lost"`
 	FailedAttempts int            `json:"failed_attempts"`
 	ElapsedMS      float64        `json:"elapsed_ms"`
+	Causes         []cause        `json:"causes"`
+}
+
+// cause is why sessions were lost or attempts failed at a server.
+type cause struct {
+	Endpoint string    `json:"endpoint"`
+	Cause    string    `json:"cause"`
+	Count    int       `json:"count"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
 }
 
 type recovery struct {

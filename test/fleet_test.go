@@ -220,6 +220,15 @@ func (f *fleet) checkEnd(ctx context.Context, victim string, recovered time.Dura
 		f.t.Errorf("%s: summary is %+v with recoveries %+v, want %d sessions lost and replaced, and no failed attempt",
 			f.name, summary, summary.Recovery, moved)
 	}
+	told := 0
+	for _, c := range summary.Causes {
+		if c.Endpoint == victim && strings.HasPrefix(c.Cause, "session lost: ") {
+			told += c.Count
+		}
+	}
+	if told != moved {
+		f.t.Errorf("%s: summary has %+v as causes, want %d sessions lost at %s", f.name, summary.Causes, moved, victim)
+	}
 	if summary.Recovery != nil {
 		told := time.Duration(summary.Recovery.Median * float64(time.Millisecond))
 		if difference := (told - recovered).Abs(); difference > time.Millisecond {

@@ -111,9 +111,9 @@ func TestChances(t *testing.T) {
 			want: []float64{0, 0, 1},
 		},
 		{
-			name: "unless one does not tell", balancer: connstring.LeastConnections,
-			seen: []balance.Observation{sized(observed("a", 0, 0, 0), 1), observed("b", 0, 0, 0), sized(observed("c", 0, 0, 0), 10)},
-			want: []float64{1. / 3, 1. / 3, 1. / 3},
+			name: "one that does not tell counts as 1", balancer: connstring.LeastConnections,
+			seen: []balance.Observation{sized(observed("a", 0, 0, 1), 1), observed("b", 0, 0, 0), sized(observed("c", 0, 0, 9), 10)},
+			want: []float64{0, .5, .5},
 		},
 		{
 			name: "a server that drains is not picked", balancer: connstring.Random,
