@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // faultListener stands between a server's port and the server: it remembers the connections, so that they can all be
@@ -220,6 +221,8 @@ func (c *faultConn) divert(handOver func()) { c.diverted.Store(&handOver) }
 func (c *faultConn) Close() error {
 	if handOver := c.diverted.Swap(nil); handOver != nil {
 		c.settled, c.replay, c.hello = true, c.hello, nil
+		// What the server allowed itself is not for the next owner: a write that fails half-way spoils what TLS sends after.
+		_ = c.SetDeadline(time.Time{}) // it fails where the connection is closed, which the next owner finds
 		(*handOver)()
 		return nil
 	}
