@@ -38,6 +38,7 @@ type supervisor struct {
 	rebalancer *balance.Rebalancer // nil where none is wanted
 
 	moves    []chan<- error // Reselect calls that wait for the result of the next attempt
+	untold   []func()       // what is told after the next show
 	leftover sync.WaitGroup // sessions that were left and still have calls
 	released []func() error
 }
@@ -103,8 +104,19 @@ func (s *supervisor) run(ctx context.Context) {
 			s.failure = ErrClosed
 		}
 		s.show(state)
+		s.tell()
 	}
 	s.shutDown()
+}
+
+// afterwards puts off what is told until calls see what it is about: who learns that a session is up finds it.
+func (s *supervisor) afterwards(tell func()) { s.untold = append(s.untold, tell) }
+
+func (s *supervisor) tell() {
+	for _, tell := range s.untold {
+		tell()
+	}
+	s.untold = nil
 }
 
 func (s *supervisor) perform(ctx context.Context, a action) outcome {
@@ -163,7 +175,7 @@ func (s *supervisor) attempted(ctx context.Context, gen *generation, err error) 
 		s.answerMoves(ErrClosed)
 		return closed
 	}
-	s.answerMoves(err)
+	s.afterwards(func() { s.answerMoves(err) })
 	if err != nil {
 		s.failure, s.lost = err, "" // the next attempt leaves nobody out
 		if s.stops(err) {
@@ -174,9 +186,10 @@ func (s *supervisor) attempted(ctx context.Context, gen *generation, err error) 
 	s.number++
 	gen.number = s.number
 	s.gen, s.lost, s.failure = gen, "", nil
-	s.emit(Event{
+	up := Event{
 		Kind: EventConnected, Generation: gen.number, Endpoint: gen.endpoint, Observations: gen.observations,
-	})
+	}
+	s.afterwards(func() { s.emit(up) })
 	return attemptSucceeded
 }
 
@@ -225,7 +238,8 @@ func (s *supervisor) ended(ctx context.Context) outcome {
 	if uptime < steadyUptime && !leaving(cause) {
 		s.attempter.penalties.Fail(s.lost, now)
 	}
-	s.emit(Event{Kind: EventLost, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause})
+	down := Event{Kind: EventLost, Generation: s.gen.number, Endpoint: s.gen.endpoint, Err: cause}
+	s.afterwards(func() { s.emit(down) })
 	if s.flaps < 2 {
 		return sessionLost
 	}
@@ -262,7 +276,8 @@ func (s *supervisor) move(ctx context.Context) outcome {
 	} else if cause != nil { // the server wants us to leave
 		gen, err := s.attempter.attempt(ctx, errand{lost: s.lost, hurried: true})
 		if err != nil && ctx.Err() == nil {
-			s.emit(Event{Kind: EventLost, Generation: old.number, Endpoint: old.endpoint, Err: cause})
+			down := Event{Kind: EventLost, Generation: old.number, Endpoint: old.endpoint, Err: cause}
+			s.afterwards(func() { s.emit(down) })
 		}
 		return s.attempted(ctx, gen, err)
 	}
