@@ -18,7 +18,7 @@ import (
 
 const (
 	// shedClientsOfShape is how many clients there are of each stock shape.
-	shedClientsOfShape = 20
+	shedClientsOfShape = 50
 	// shedRounds is how often every server may shed until the fleet is even.
 	shedRounds = 3
 	// shedPatience is how long all of it may take.
