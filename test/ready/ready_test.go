@@ -34,10 +34,11 @@ import (
 const (
 	pairs  = 50
 	warmUp = 5 // pairs that are not counted
-	// aim is how much longer than its bare steps a session may take; most is where the test fails, since it shares the
-	// machine with others.
+	// aim is how much longer than its bare steps a session may take; most is where the test fails, when it was so in all
+	// of some tries, since it shares the machine with others.
 	aim      = 1.2
 	most     = 1.5
+	tries    = 3
 	patience = 30 * time.Second
 )
 
@@ -68,10 +69,13 @@ func TestDialTakesLittleLongerThanItsSteps(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := start(t, tt.candidates)
-			ours, bare := compare(t, b, tt.bare)
-			ratio := float64(median(ours)) / float64(median(bare))
-			t.Logf("%d pairs: ours %v, bare %v, ratio %.3f (aim %v); nine of ten within %v and %v", pairs,
-				round(median(ours)), round(median(bare)), ratio, aim, round(ours[pairs*9/10]), round(bare[pairs*9/10]))
+			ratio := most + 1
+			for try := 0; try < tries && ratio > most; try++ {
+				ours, bare := compare(t, b, tt.bare)
+				ratio = float64(median(ours)) / float64(median(bare))
+				t.Logf("%d pairs: ours %v, bare %v, ratio %.3f (aim %v); nine of ten within %v and %v", pairs,
+					round(median(ours)), round(median(bare)), ratio, aim, round(ours[pairs*9/10]), round(bare[pairs*9/10]))
+			}
 			if ratio > most && !tt.noted {
 				t.Errorf("a session takes %.3f times as long as its steps, want %v at most", ratio, most)
 			}
